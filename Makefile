@@ -1,0 +1,63 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+.DEFAULT_GOAL := help
+RUN := .venv/bin/python -m
+PYTEST := $(RUN) pytest -q
+READY := .venv/.ready
+GENERATED := manifests docs/reference
+
+help: ## This list
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Every day
+demo: $(READY) ## See it work: an example as real processes, no cluster, no NPU
+	.venv/bin/ascendop local examples/ascendjob-allreduce.yaml
+test: check verify unit e2e ## Everything: checks, unit tests, contract and e2e on a real control plane
+test-long: $(READY) tools ## What takes longer: all recordings, many seeds, real pods
+	$(PYTEST) -m long test || test $$? = 5
+setup: $(READY) ## The environment with the locked packages, and the git hook
+	.venv/bin/pre-commit install
+check: $(READY) ## Format, lint, types, doors, names, docstrings; runs nothing
+	$(RUN) ruff format --check . && $(RUN) ruff check .
+	$(RUN) mypy && $(RUN) mypy --explicit-package-bases hack
+	.venv/bin/lint-imports
+	$(RUN) hack.check_docs && $(RUN) hack.check_names && $(RUN) hack.check_files
+unit: $(READY) ## Unit tests under two hash seeds, and on the oldest and newest Python found
+	PYTHONHASHSEED=1 $(PYTEST) -m "not long" test/unit
+	PYTHONHASHSEED=2 $(PYTEST) -m "not long" test/unit
+	hack/other-pythons.sh -m "not long"
+e2e: $(READY) tools ## Contract and end-to-end tests on a real control plane, started here
+	$(PYTEST) -m "not long" test/e2e
+fix: $(READY) ## Let the tools repair what they can
+	$(RUN) ruff check --fix . && $(RUN) ruff format .
+
+##@ Generated
+generate: $(READY) ## CRDs, RBAC, Deployment and reference pages, from the models
+	.venv/bin/ascendop manifests --out manifests --docs docs/reference
+golden: $(READY) ## Rewrite the golden objects; read the diff before you commit it
+	GOLDEN=write $(PYTEST) test/unit/test_golden.py
+verify: generate ## Fail if anything generated is not what is committed
+	git diff --exit-code -- $(GENERATED)
+	@new=$$(git ls-files --others --exclude-standard -- $(GENERATED)); test -z "$$new" || { echo "not committed: $$new"; exit 1; }
+lock: $(READY) ## Newest versions into constraints.txt; run make test before you commit it
+	$(RUN) hack.lock
+
+##@ Running
+simulate: $(READY) ## Every example, in virtual time
+	.venv/bin/ascendop simulate examples/*.yaml
+cluster: $(READY) tools ## A real control plane with Volcano and fake nodes, until Ctrl-C
+	$(RUN) hack.controlplane --full
+bench: $(READY) tools ## Pods per second beside a bare loader, on a real control plane
+	$(RUN) hack.bench
+tools: $(READY) ## The control-plane binaries, built once into a cache outside the tree
+	@$(RUN) hack.tools build >/dev/null
+image: ## The container image
+	docker build -t ascendop:dev .
+clean: ## Remove what was made here, but not the cache of binaries
+	rm -rf .venv .venv-* build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(READY): pyproject.toml constraints.txt
+	@python=$$(hack/pythons.sh main) && hack/venv.sh .venv "$$python"
+
+.PHONY: help demo test test-long setup check unit e2e fix generate golden verify lock simulate cluster bench tools image clean
