@@ -13,6 +13,7 @@ with the one that started it, and ends by its pid.
 from __future__ import annotations
 
 import argparse
+import shutil
 import signal
 import sys
 import tempfile
@@ -112,6 +113,8 @@ class ControlPlane:
         """End all processes, the last started first."""
         while self.processes:
             self.processes.pop().stop()
+        for data in self.folder.glob("etcd-*"):  # only logs and keys are worth keeping
+            shutil.rmtree(data, ignore_errors=True)
 
     def __enter__(self) -> Self:
         return self.start()

@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Real control planes, one of a kind a session; whatever ends the session ends them."""
+
+import asyncio
+import itertools
+from pathlib import Path
+
+import pytest
+
+from hack.controlplane import SHARP, ControlPlane
+from hack.operate import Operator
+
+STAGES = sorted((Path(__file__).parent / "stages").glob("*.yaml"))
+FOLDERS = []
+COUNTER = itertools.count(1)
+SLOW_S = 300
+
+
+def pytest_asyncio_loop_factories(config, item):
+    return {"real": asyncio.new_event_loop}
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "test/e2e" in item.path.as_posix():
+            item.add_marker(pytest.mark.e2e)
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(SLOW_S))
+
+
+def pytest_terminal_summary(terminalreporter):
+    if FOLDERS and (terminalreporter.stats.get("failed") or terminalreporter.stats.get("error")):
+        for folder in FOLDERS:
+            terminalreporter.write_line(f"logs: {folder}")
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A folder for logs, named at the end when a test failed."""
+
+    def make(name):
+        made = tmp_path_factory.mktemp(name)
+        FOLDERS.append(made)
+        return made
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def plain(folder):
+    """API server and controllers, with Volcano's CRDs and ours, and nobody who acts on them."""
+    with ControlPlane(folder("plain")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def full(folder):
+    """The same with Volcano and two fake nodes of eight NPUs."""
+    with ControlPlane(folder("full"), volcano=SHARP, kwok=True, stages=STAGES) as plane:
+        plane.add_node("node-1")
+        plane.add_node("node-2")
+        yield plane
+
+
+@pytest.fixture
+def namespace():
+    """Make a namespace that goes with the test: `namespace(plane)`."""
+    made = []
+
+    def make(plane):
+        name = f"test-{next(COUNTER)}"
+        with plane.admin() as admin:
+            meta = {"name": name}
+            admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
+        made.append((plane, name))
+        return name
+
+    yield make
+    for plane, name in made:
+        with plane.admin() as admin:
+            admin.ask("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+def operator(folder):
+    """Start replicas: `operator(plane, "--flag", name="second")`; they end with the test."""
+    started = []
+
+    def start(plane, *arguments, **options):
+        replica = Operator(plane, folder(options.get("name", "operator")), *arguments, **options)
+        started.append(replica)
+        return replica.start()
+
+    yield start
+    for replica in started:
+        replica.process.stop()
