@@ -1,0 +1,353 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Pods in, a table or a reason out."""
+
+import json
+import time
+
+import pytest
+
+from ascendop.api.job import ReplicaSpec
+from ascendop.ranktable.build import initializing, rank_table
+from ascendop.ranktable.choose import Version
+from ascendop.ranktable.table import NotReady, Table, TableJob
+
+from . import make  # noqa: TID252  the standard library has a package called test
+
+
+def table(job, *pods):
+    got = rank_table(job, pods)
+    assert isinstance(got, Table), got
+    return json.loads(got.content)
+
+
+def reason(job, *pods):
+    got = rank_table(job, pods)
+    assert isinstance(got, NotReady)
+    return got
+
+
+def ranks(found):
+    return [device["rank_id"] for server in found["server_list"] for device in server["device"]]
+
+
+def backup(rank, **fields):
+    return make.pod(
+        rank, name=f"w-{rank}-hot-1", uid="hot", annotations={"podType": "backup"}, **fields
+    )
+
+
+class TestWhoTakesPart:
+    def test_two_pods_on_two_nodes(self):
+        """ascendjob:R1."""
+        found = table(make.job(), make.pod(0), make.pod(1))
+        assert found["server_count"] == "2"
+        assert ranks(found) == ["0", "1", "2", "3"]
+        assert [s["server_id"] for s in found["server_list"]] == ["10.10.0.0", "10.10.0.1"]
+
+    def test_two_pods_on_one_node_are_told_apart_by_their_uids(self):
+        """ascendjob:R2."""
+        found = table(make.job(), make.pod(0, node="n"), make.pod(1, node="n"))
+        assert [s["server_id"] for s in found["server_list"]] == ["uid-0", "uid-1"]
+        assert [s["host_ip"] for s in found["server_list"]] == ["10.10.0.0", "10.10.0.1"]
+
+    def test_a_leader_without_npus_neither_delays_the_table_nor_shifts_a_rank(self):
+        """ascendjob:W-5, ascendjob:W-24: ranks start at 0 whatever rank index comes first."""
+        leader = make.pod(0, name="m", npus=0, ip="", config=None)
+        found = table(make.job(), leader, make.pod(1), make.pod(2))
+        assert ranks(found) == ["0", "1", "2", "3"]
+
+    def test_a_leader_without_npus_may_share_a_node_with_a_worker(self):
+        """ascendjob:W-49: the rule of one pod per node looks at pods with NPUs only."""
+        leader = make.pod(0, name="m", npus=0, node="node-1", config=None)
+        found = table(make.job(), leader, make.pod(1), make.pod(2))
+        assert [s["server_id"] for s in found["server_list"]] == ["10.10.0.1", "10.10.0.2"]
+
+    @pytest.mark.parametrize("version", list(Version))
+    def test_every_version_is_built_from_workers_beside_a_scheduler_without_npus(self, version):
+        """ascendjob:R24."""
+        leader = make.pod(0, name="s", npus=0, config=None)
+        job = make.job(version=version)
+        assert isinstance(rank_table(job, [leader, make.pod(0), make.pod(1)]), Table)
+
+    def test_a_pod_that_is_being_deleted_is_gone(self):
+        """ascendjob:R15."""
+        got = reason(make.job(), make.pod(0), make.pod(1, deleting=True))
+        assert got.reason == "PodsMissing" and got.withdraw
+        assert got.message == "1 of 2 pods have devices"
+
+    def test_a_replaced_pod_gives_the_table_of_the_new_pods(self):
+        """ascendjob:R16."""
+        moved = make.pod(1, uid="new", node="node-9", config=make.config(9))
+        found = table(make.job(), make.pod(0), moved)
+        assert found["server_list"][1]["host_ip"] == "10.10.0.9"
+
+    def test_a_hot_switch_backup_changes_nothing_while_its_source_lives(self):
+        """ascendjob:R17."""
+        pods = [make.pod(0), make.pod(1)]
+        spare = backup(1, node="node-9")
+        assert rank_table(make.job(), [spare, *pods]) == rank_table(make.job(), pods)
+
+    def test_a_hot_switch_backup_takes_the_place_of_a_source_that_is_going(self):
+        spare = backup(1, node="node-9", config=make.config(9))
+        found = table(make.job(), make.pod(0), make.pod(1, deleting=True), spare)
+        assert found["server_list"][1]["host_ip"] == "10.10.0.9"
+
+    def test_devices_may_stand_in_the_annotation_of_the_newer_generation(self):
+        found = table(make.job(), make.pod(0, annotation=make.NPU), make.pod(1))
+        assert ranks(found) == ["0", "1", "2", "3"]
+
+
+class TestWhyThereIsNone:
+    def test_a_pod_without_devices(self):
+        pods = [make.pod(rank, config=None if rank > 2 else make.config) for rank in range(8)]
+        assert reason(make.job(pods=8), *pods).message == "3 of 8 pods have devices"
+
+    def test_a_pod_without_ip(self):
+        """ascendjob:R3: built at the event that brings the address."""
+        got = reason(make.job(), make.pod(0), make.pod(1, ip=""))
+        assert (got.reason, got.message) == (
+            "PodIpMissing",
+            "1 of 2 pods have no IP yet, w-1 the first",
+        )
+        assert isinstance(rank_table(make.job(), [make.pod(0), make.pod(1)]), Table)
+
+    def test_surplus_pods_leave_the_written_table_alone(self):
+        got = reason(make.job(), *map(make.pod, range(3)))
+        assert got.reason == "PodsSurplus" and not got.withdraw
+        assert "3 pods" in got.message and "has 2" in got.message
+
+    def test_a_job_without_npus_has_no_table(self):
+        got = reason(make.job(pods=0), make.pod(0, npus=0))
+        assert got.reason == "NoNpus" and not got.withdraw
+
+    @pytest.mark.parametrize("index", ["", "first", "-1", "1.0"])
+    def test_a_rank_that_is_no_number(self, index):
+        pod = make.pod(1, annotations={"hccl/rankIndex": index})
+        got = reason(make.job(), make.pod(0), pod)
+        assert got.reason == "RankUnknown" and "w-1" in got.message and repr(index) in got.message
+
+    def test_two_pods_of_one_rank(self):
+        got = reason(make.job(), make.pod(0), make.pod(0, name="x"))
+        assert (got.reason, got.message) == ("RankTwice", "pods w-0 and x both have rank 0")
+
+    def test_an_unreadable_annotation_names_pod_and_field(self):
+        got = reason(make.job(), make.pod(0), make.pod(1, config='{"devices":[{"device_id":1}]}'))
+        assert got.reason == "DevicesUnreadable"
+        assert "pod w-1" in got.message and "$.devices[0].device_id" in got.message
+
+    @pytest.mark.parametrize("version", list(Version))
+    def test_a_pod_whose_list_of_devices_is_empty(self, version):
+        pods = [make.pod(0), make.pod(1, config=make.config(1, []))]
+        got = reason(make.job(version=version), *pods)
+        assert got.reason == "DevicesUnreadable" and "w-1" in got.message
+
+
+class TestDevices:
+    def test_unequal_numbers_of_devices_are_counted_through(self):
+        """ascendjob:W-24."""
+        sizes = [3, 1, 2]
+        pods = [make.pod(r, config=make.config(r, make.devices(r, n))) for r, n in enumerate(sizes)]
+        assert ranks(table(make.job(pods=3), *pods)) == list("012345")
+
+    @pytest.mark.parametrize(
+        ("version", "super_pods", "built"),
+        [
+            pytest.param(Version.V1_0, 0, False, id="1.0 needs every address"),
+            pytest.param(Version.V1_2, 2, False, id="1.2 needs them between super-pods"),
+            pytest.param(Version.V1_2, 1, True, id="1.2 does not inside one super-pod"),
+            pytest.param(Version.V2_0, 2, True, id="2.0 has addresses of its own"),
+        ],
+    )
+    def test_an_address_that_could_not_be_read(self, version, super_pods, built):
+        """ascendjob:R4."""
+        broken = make.config(1, make.devices(1, device_ip="-1"))
+        job = make.job(version=version, super_pods=super_pods)
+        got = rank_table(job, [make.pod(0), make.pod(1, config=broken)])
+        assert isinstance(got, Table) is built
+        if isinstance(got, NotReady):
+            assert got.reason == "DeviceIpUnreadable" and "w-1" in got.message
+
+    @pytest.mark.parametrize("address", ["", "127.0.0.1"])
+    def test_no_address_and_a_local_one_are_addresses(self, address):
+        pods = [
+            make.pod(r, config=make.config(r, make.devices(r, device_ip=address))) for r in (0, 1)
+        ]
+        assert table(make.job(), *pods)["server_list"][0]["device"][0]["device_ip"] == address
+
+    def test_super_device_ids_are_for_super_pods(self):
+        pods = [make.pod(0), make.pod(1)]
+        assert "super_device_id" not in rank_table(make.job(), pods).content
+        assert '"super_device_id":"101"' in rank_table(make.job(version=Version.V1_2), pods).content
+
+    def test_hardware_types_are_for_inference(self):
+        """ascendjob:R26."""
+        pods = [make.pod(r, annotations={"mind-cluster/hardware-type": "800I"}) for r in (0, 1)]
+        assert "hardware_type" not in rank_table(make.job(), pods).content
+        server = table(make.job(inference=True), *pods)["server_list"][0]
+        assert list(server) == ["device", "hardware_type", "server_id", "host_ip", "container_ip"]
+
+
+class TestSuperPods:
+    def lists(self, job, *pods):
+        found = table(job, *pods)
+        return {
+            entry["super_pod_id"]: [s["server_id"][-1] for s in entry["server_list"]]
+            for entry in found["super_pod_list"]
+        }
+
+    @pytest.mark.parametrize(
+        ("block", "want"),
+        [
+            pytest.param(4, {"0": ["0", "1"], "1": ["2", "3"]}, id="ascendjob:R5 two pods each"),
+            pytest.param(0, {"0": ["0", "1", "2", "3"]}, id="ascendjob:R6 without a block"),
+            pytest.param(1, {str(r): [str(r)] for r in range(4)}, id="a block below one pod"),
+        ],
+    )
+    def test_pods_are_dealt_to_super_pods_by_rank(self, block, want):
+        job = make.job(version=Version.V1_2, pods=4, block=block)
+        assert self.lists(job, *map(make.pod, range(4))) == want
+
+    def soft(self, *super_pod_ranks):
+        job = make.job(version=Version.V1_2, pods=len(super_pod_ranks), soft_affinity=True)
+        return job, [
+            make.pod(rank, annotations={"super-pod-rank": text} if text is not None else {})
+            for rank, text in enumerate(super_pod_ranks)
+        ]
+
+    def test_with_soft_affinity_the_scheduler_deals(self):
+        """ascendjob:R9."""
+        job, pods = self.soft("1", "0", "1", "0")
+        assert list(self.lists(job, *pods).items()) == [("0", ["1", "3"]), ("1", ["0", "2"])]
+
+    @pytest.mark.parametrize(
+        ("texts", "message"),
+        [
+            pytest.param(("0", "2"), "are 0, 2; wanted 0 to 1", id="a hole"),
+            pytest.param(("0", "-1"), "are -1, 0; wanted 0 to 1", id="a negative rank"),
+            pytest.param(("0", "one"), "pod w-1: super-pod-rank is 'one'", id="a word"),
+            pytest.param(("0", None), "pod w-1: super-pod-rank is ''", id="none yet"),
+        ],
+    )
+    def test_super_pod_ranks_with_a_hole_are_refused(self, texts, message):
+        """ascendjob:W-28."""
+        job, pods = self.soft(*texts)
+        got = reason(job, *pods)
+        assert got.reason == "SuperPodUnknown" and message in got.message
+
+    def test_more_than_nine_super_pods_are_in_numeric_order(self):
+        job, pods = self.soft(*map(str, reversed(range(12))))
+        assert list(self.lists(job, *pods)) == [str(rank) for rank in range(12)]
+
+    def test_inference_groups_by_physical_super_pod_in_the_order_of_first_ranks(self):
+        """ascendjob:W-28."""
+        job = make.job(version=Version.V1_2, pods=3, inference=True)
+        pods = [make.pod(r, annotations={"super-pod-id": s}) for r, s in enumerate("757")]
+        assert list(self.lists(job, *pods).items()) == [("7", ["0", "2"]), ("5", ["1"])]
+        got = reason(job, *pods[:2], make.pod(2))
+        assert got.reason == "SuperPodUnknown" and "w-2" in got.message
+
+
+INNER = [(0, "UB"), (1, "UB")]
+UB = tuple(INNER)
+
+
+class TestLayers:
+    def layers(self, *ports, scaleout="", others=()):
+        """Layers of the first device, as (number, who offered it)."""
+        job = make.job(version=Version.V2_0, scaleout=scaleout)
+        first, second = ({"levelList": make.levels(*p)} for p in (ports, others or ports))
+        pods = [
+            make.pod(0, config=make.config(0, make.devices(0, **first))),
+            make.pod(1, config=make.config(1, make.devices(1, **second))),
+        ]
+        entries = table(job, *pods)["rank_list"][0].get("level_list", [])
+        return [(e["net_layer"], e["net_instance_id"]) for e in entries]
+
+    @pytest.mark.parametrize(
+        ("ports", "scaleout", "want"),
+        [
+            pytest.param(((2, "UBOE"), (3, "ROCE")), "", [(3, "ROCE")], id="ascendjob:R10"),
+            pytest.param(((2, "UBOE"), (3, "ROCE")), "UBOE", [(2, "UBOE")], id="ascendjob:R11"),
+            pytest.param(((2, "UBG"),), "", [(2, "UBG")], id="ascendjob:R12 no label"),
+            pytest.param(((2, "UBG"),), "UBOE", [(2, "UBG")], id="ascendjob:R12 with the label"),
+            pytest.param((), "ROCE", [(3, "CLUSTER1")], id="ascendjob:R13 a filler"),
+            pytest.param((), "UBOE", [(2, "CLUSTER1")], id="a filler of the other type"),
+            pytest.param((), "", [], id="ascendjob:R14"),
+        ],
+    )
+    def test_the_layer_between_super_pods(self, ports, scaleout, want):
+        assert self.layers(*UB, *ports, scaleout=scaleout) == INNER + want
+
+    def test_the_port_type_is_chosen_for_the_whole_table(self):
+        got = self.layers(*UB, others=(*UB, (3, "ROCE")))
+        assert got == [*INNER, (3, "CLUSTER1")]
+
+    def test_inner_layers_that_a_device_has_not_are_left_out(self):
+        assert self.layers((1, "UB")) == [(1, "UB")]
+        assert self.layers() == []
+
+    def test_the_filler_has_an_empty_list_and_absent_lists_are_null(self):
+        level = {"level": 0, "info": {"UB": {"net_layer": 0}}}
+        pods = [
+            make.pod(r, config=make.config(r, make.devices(r, levelList=[level]))) for r in (0, 1)
+        ]
+        content = rank_table(make.job(version=Version.V2_0, scaleout="ROCE"), pods).content
+        assert (
+            '[{"net_layer":0,"net_instance_id":"","net_type":"","net_attr":"","rank_addr_list":null},'
+            '{"net_layer":3,"net_instance_id":"CLUSTER1","net_type":"CLOS","net_attr":"",'
+            '"rank_addr_list":[]}]'
+        ) in content
+
+    def test_an_unknown_scaleout_type_never_gives_a_table(self):
+        """ascendjob:X7."""
+        got = reason(make.job(version=Version.V2_0, scaleout="IB"), make.pod(0), make.pod(1))
+        assert got.reason == "ScaleoutTypeUnknown" and "'IB'" in got.message and not got.withdraw
+
+    def test_a_device_id_has_to_be_a_number(self):
+        named = make.config(1, make.devices(1, device_id="npu-0"))
+        job = make.job(version=Version.V2_0)
+        got = reason(job, make.pod(0), make.pod(1, config=named))
+        assert got.reason == "DevicesUnreadable" and "npu-0" in got.message
+
+
+def test_the_bare_status_has_the_keys_that_are_never_left_out():
+    """ascendjob:W-27."""
+    assert {version: initializing(version) for version in Version} == {
+        Version.V1_0: '{"status":"initializing","version":"1.0"}',
+        Version.V1_2: '{"status":"initializing","version":"1.2","super_pod_list":[]}',
+        Version.V2_0: '{"status":"initializing","version":"2.0"}',
+    }
+
+
+def test_the_facts_of_a_job_are_read_from_its_replicas_labels_and_annotations():
+    def replica(replicas, **requests):
+        spec = {"containers": [{"name": "ascend", "resources": {"requests": requests}}]}
+        return ReplicaSpec(replicas=replicas, template={"spec": spec})
+
+    labels = {"super-pod-affinity": "soft", "scaleout-type": " RoCE ", "jobID": "a", "app": ""}
+    roles = [replica(1, cpu=4), replica(3, **{"huawei.com/Ascend910": 16})]
+    assert TableJob.of(roles, labels, {"sp-block": "32"}) == TableJob(
+        version=Version.V1_2,
+        pods=3,
+        block=32,
+        super_pods=1,
+        soft_affinity=True,
+        inference=True,
+        scaleout="ROCE",
+    )
+
+
+@pytest.mark.parametrize("version", list(Version))
+def test_a_thousand_pods_of_eight_devices_take_well_under_a_tenth_of_a_second(version):
+    job = make.job(version=version, pods=1000, block=64)
+    pods = [make.pod(r, config=make.config(r, make.devices(r, 8))) for r in range(1000)]
+    took_s = min(_timed(job, pods) for _ in range(5))
+    assert took_s < 0.1
+
+
+def _timed(job, pods):
+    start = time.perf_counter()
+    assert isinstance(rank_table(job, pods), Table)
+    return time.perf_counter() - start
