@@ -12,7 +12,7 @@ class DeviceAnnotationError(ValueError):
     """The annotation is not of the shape of `parse_devices`; the message ends with the field."""
 
 
-class RankAddr(msgspec.Struct, frozen=True):
+class RankAddr(msgspec.Struct, frozen=True, gc=False):
     """One address of a device on one layer of the network."""
 
     addr_type: str = ""
@@ -21,7 +21,7 @@ class RankAddr(msgspec.Struct, frozen=True):
     plane_id: str = ""
 
 
-class Layer(msgspec.Struct, frozen=True):
+class Layer(msgspec.Struct, frozen=True, gc=False):
     """How a device is reached on one layer of the network. Copied into table 2.0 as it is."""
 
     net_layer: int = 0
@@ -31,7 +31,7 @@ class Layer(msgspec.Struct, frozen=True):
     rank_addr_list: tuple[RankAddr, ...] | None = None
 
 
-class Level(msgspec.Struct, frozen=True):
+class Level(msgspec.Struct, frozen=True, gc=False):
     """The choices that a device has on one layer, by the type of its ports."""
 
     level: int
@@ -39,7 +39,7 @@ class Level(msgspec.Struct, frozen=True):
     """By port type: UB, UBOE, UBG or ROCE."""
 
 
-class Device(msgspec.Struct, frozen=True):
+class Device(msgspec.Struct, frozen=True, gc=False):
     """One NPU."""
 
     device_id: str
@@ -50,7 +50,7 @@ class Device(msgspec.Struct, frozen=True):
     levels: tuple[Level, ...] | None = msgspec.field(default=None, name="levelList")
 
 
-class ServerConfig(msgspec.Struct, frozen=True):
+class ServerConfig(msgspec.Struct, frozen=True, gc=False):
     """The NPUs of one pod, in rank order."""
 
     devices: tuple[Device, ...]

@@ -21,7 +21,7 @@ from ascendop.ranktable.table import COMPLETED, NotReady, TableJob
 UNREADABLE: Final = "-1"  # what the device plug-in writes when it could not read an address
 
 
-class DeviceEntry(msgspec.Struct, kw_only=True, omit_defaults=True):
+class DeviceEntry(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     device_id: str
     device_ip: str
     super_device_id: str = ""

@@ -24,7 +24,7 @@ OUTER: Final = {"ROCE": 3, "UBOE": 2, "UBG": 2}  # port type to layer, the prefe
 SCALEOUT: Final = {"": tuple(OUTER), "ROCE": ("ROCE",), "UBOE": ("UBOE", "UBG")}
 
 
-class Rank(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Rank(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     rank_id: int
     local_id: int
     device_id: int
