@@ -20,6 +20,9 @@ class ApiError(AscendopError):
     details:        `details` of the Status: causes, kind, name.
     retry_after_s:  what the server asked us to wait, in seconds; 0 when it asked for nothing.
     audit_id:       the server's Audit-Id of this request, for its audit log; may be empty.
+    flow_schema:    uid of the FlowSchema that took the request, so that a 429 tells whose queue
+                    was full; may be empty.
+    priority_level: uid of the PriorityLevelConfiguration behind it; may be empty.
     """
 
     statuses: ClassVar[tuple[int, ...]] = ()
@@ -33,6 +36,8 @@ class ApiError(AscendopError):
         details: dict[str, Any] | None = None,
         retry_after_s: float = 0.0,
         audit_id: str = "",
+        flow_schema: str = "",
+        priority_level: str = "",
         request: str = "",
     ) -> None:
         super().__init__(f"{request}: {message} ({status} {reason})" if request else message)
@@ -42,6 +47,8 @@ class ApiError(AscendopError):
         self.details = details or {}
         self.retry_after_s = retry_after_s
         self.audit_id = audit_id
+        self.flow_schema = flow_schema
+        self.priority_level = priority_level
         self.request = request
 
     def caused_by(self, cause: str) -> bool:
@@ -116,7 +123,14 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 
 def error_of(
-    status: int, body: bytes, *, retry_after_s: float = 0.0, audit_id: str = "", request: str = ""
+    status: int,
+    body: bytes,
+    *,
+    retry_after_s: float = 0.0,
+    audit_id: str = "",
+    flow_schema: str = "",
+    priority_level: str = "",
+    request: str = "",
 ) -> ApiError:
     """The error for an answer with this code and body (a Status, or whatever a proxy said)."""
     try:
@@ -134,5 +148,7 @@ def error_of(
         details=said.details,
         retry_after_s=max(retry_after_s, asked_s),
         audit_id=audit_id,
+        flow_schema=flow_schema,
+        priority_level=priority_level,
         request=request,
     )

@@ -5,10 +5,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
+import logging
+import socket
+import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from random import Random  # noqa: TID251  the type; the dice are an argument
+from typing import Any, Final, Literal, Protocol
+from urllib.parse import quote, urlencode, urlsplit
+
+import aiohttp
+from yarl import URL
+
+from ascendop.kube.config import Connection
+from ascendop.kube.credentials import Grant
+from ascendop.kube.errors import TransportError
+from ascendop.kube.tls import ClientCertificate
 
 Pool = Literal["api", "watch", "lease"]
 """Which connections a request may use: a flood of job writes must not starve the lease."""
@@ -68,3 +83,355 @@ class Transport(Protocol):
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]: ...
 
     async def close(self) -> None: ...
+
+
+CONNECT_S = 5.0  # TCP and TLS; a healthy server takes milliseconds
+KEEPALIVE_S = 60.0  # below the 90 s after which an API server closes what is idle
+MAX_AGE_S = 300.0  # of api connections: after a rollout the load spreads again
+TLS_CHECK_S = 60.0
+BODY_LIMIT_BYTES = 512 << 20  # more is no answer but an accident, and it would be our memory
+
+_IDLE_S, _PROBE_S, _PROBES = 30, 10, 3  # a swallowed connection is noticed within a minute
+_UNACKNOWLEDGED_MS = 30_000
+_UNAUTHORIZED = 401
+_WHOLE_BYTES = 1 << 20  # a body up to this is written at once
+_SAFE_IN_PATH = "/:@!$&'()*+,;=-._~"
+
+_log = logging.getLogger("ascendop.kube")
+
+
+@dataclass(frozen=True, slots=True)
+class _PoolShape:
+    limit: int
+    """Connections at most; 0 for any number."""
+    buffer_bytes: int
+    ages: bool
+
+
+_POOLS: Final[Mapping[Pool, _PoolShape]] = {
+    "api": _PoolShape(limit=32, buffer_bytes=256 << 10, ages=True),
+    "lease": _PoolShape(limit=2, buffer_bytes=256 << 10, ages=True),
+    "watch": _PoolShape(limit=0, buffer_bytes=1 << 20, ages=False),  # fewer wake-ups
+}
+
+
+@dataclass(slots=True)
+class _Generation:
+    """Connections of one pool that were made under the same certificates and in the same years."""
+
+    session: aiohttp.ClientSession
+    ends_at: float
+    users: int = 0
+    retired: bool = False
+
+    async def retire(self) -> None:
+        self.retired = True
+        if not self.users:
+            await self.session.close()
+
+    async def leave(self) -> None:
+        self.users -= 1
+        if self.retired and not self.users:
+            await self.session.close()
+
+
+class HttpTransport:
+    """HTTP/1.1 to one API server.
+
+    Pools:        watch, api and lease share no connection, so none can starve another.
+    Connections:  are closed when they are old, so that load spreads after a server's rollout.
+    Credentials:  go with each request; after a 401 they are renewed and the request is sent once
+                  more. TLS files are looked at once a minute; new connections use what they say.
+    Not:          redirects, cookies, environment variables, second tries of any other kind.
+    """
+
+    def __init__(self, connection: Connection, *, rng: Random, compressed: bool = False) -> None:
+        """`compressed` asks for gzip: for slow links, at the price of CPU on both sides."""
+        self._connection = connection
+        self._rng = rng
+        self._encoding = "gzip" if compressed else "identity"
+        self._pools: dict[Pool, _Generation] = {}
+        self._ssl: ssl.SSLContext | bool = True
+        self._ssl_of: object = None  # what that context was made of; None before the first
+        self._certificate: ClientCertificate | None = None  # the one in that context
+        self._tls_check_at = float("-inf")
+        self._tls_lock = asyncio.Lock()
+        self._plain = connection.server.startswith("http://")
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<HttpTransport {self.host}>"
+
+    @property
+    def host(self) -> str:
+        """Of the server, with its port, for metrics."""
+        return urlsplit(self._connection.server).netloc.rpartition("@")[2]
+
+    async def send(self, request: Request) -> Response:
+        """The whole answer, of any status."""
+        grant = await self._prove()
+        response = await self._send_as(request, grant)
+        if response.status == _UNAUTHORIZED and await self._connection.credential.refused(grant):
+            return await self._send_as(request, await self._prove())
+        return response
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        """The answer as it comes; leaving closes the connection unless the answer ended."""
+        grant = await self._prove()
+        async with self._stream_as(request, grant) as stream:
+            if stream.status != _UNAUTHORIZED:
+                yield stream
+                return
+            if not await self._connection.credential.refused(grant):
+                yield stream
+                return
+        async with self._stream_as(request, await self._prove()) as stream:
+            yield stream
+
+    async def close(self) -> None:
+        """Close every connection; requests in flight end with TransportError."""
+        self._closed = True
+        for generation in self._pools.values():
+            await generation.session.close()
+        self._pools.clear()
+
+    async def maintain(self) -> None:
+        """Renew what is due before a request has to wait for it. Runs until cancelled."""
+        while True:
+            await asyncio.sleep(self._rng.uniform(5.0, 10.0))
+            try:
+                await self._prove()
+            except TransportError as error:
+                _log.warning("the connection cannot be refreshed", extra={"why": str(error)})
+
+    async def _send_as(self, request: Request, grant: Grant) -> Response:
+        generation = await self._enter(request.pool)
+        try:
+            async with generation.session.request(
+                request.method,
+                self._url(request),
+                data=_payload(request.body),
+                headers=self._headers(request, grant),
+                timeout=_timeout(request.timeout_s),
+                allow_redirects=False,
+                proxy=self._connection.proxy,
+                server_hostname=self._connection.tls.server_name,
+            ) as answer:
+                return Response(answer.status, _lowered(answer), await _body(answer, request))
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            raise _lost(request, error, self._connection.server) from _showable(error)
+        finally:
+            await generation.leave()
+
+    @asynccontextmanager
+    async def _stream_as(self, request: Request, grant: Grant) -> AsyncIterator[Stream]:
+        generation = await self._enter(request.pool)
+        try:
+            answer = await self._begin(generation, request, grant)
+            try:
+                yield _HttpStream(request, answer, self._connection.server)
+            finally:
+                answer.close()  # a connection that still has something to say is of no use
+        finally:
+            await generation.leave()
+
+    async def _begin(
+        self, generation: _Generation, request: Request, grant: Grant
+    ) -> aiohttp.ClientResponse:
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                return await generation.session.request(
+                    request.method,
+                    self._url(request),
+                    data=_payload(request.body),
+                    headers=self._headers(request, grant),
+                    timeout=_timeout(None),
+                    allow_redirects=False,
+                    proxy=self._connection.proxy,
+                    server_hostname=self._connection.tls.server_name,
+                )
+        except (aiohttp.ClientError, OSError) as error:
+            raise _lost(request, error, self._connection.server) from _showable(error)
+
+    async def _enter(self, pool: Pool) -> _Generation:
+        """The pool's connections of today, with one more user."""
+        if self._closed:
+            raise TransportError(f"the connection to {self.host} was closed", sent=False)
+        now = asyncio.get_running_loop().time()
+        generation = self._pools.get(pool)
+        if generation is None or now >= generation.ends_at:
+            old, generation = generation, self._generation(_POOLS[pool], now)
+            self._pools[pool] = generation
+            generation.users += 1
+            if old is not None:
+                await old.retire()
+            return generation
+        generation.users += 1
+        return generation
+
+    def _generation(self, shape: _PoolShape, now: float) -> _Generation:
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                ssl=self._ssl,
+                limit=shape.limit,
+                keepalive_timeout=KEEPALIVE_S,
+                socket_factory=_socket,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers={"Accept-Encoding": self._encoding},
+            read_bufsize=shape.buffer_bytes,
+            trust_env=False,
+        )
+        # Second tries are decided where preconditions are known; aiohttp would repeat any PUT.
+        session._retry_connection = False  # noqa: SLF001
+        age_s = MAX_AGE_S * self._rng.uniform(0.8, 1.2) if shape.ages else float("inf")
+        return _Generation(session, ends_at=now + age_s)
+
+    def _headers(self, request: Request, grant: Grant) -> Mapping[str, str]:
+        if not grant.authorization:
+            return request.headers
+        return {**request.headers, "Authorization": grant.authorization}
+
+    def _url(self, request: Request) -> URL:
+        url = self._connection.server + quote(request.path, safe=_SAFE_IN_PATH)
+        return URL(f"{url}?{urlencode(request.query)}" if request.query else url, encoded=True)
+
+    async def _prove(self) -> Grant:
+        """Credentials and TLS as they should be now."""
+        grant = await self._connection.credential.current()
+        if not self._plain and (
+            asyncio.get_running_loop().time() >= self._tls_check_at
+            or grant.certificate is not self._certificate
+        ):
+            await self._refresh_tls(grant)
+        return grant
+
+    async def _refresh_tls(self, grant: Grant) -> None:
+        """A new context where files or certificate changed; until then the old one serves."""
+        now = asyncio.get_running_loop().time()
+        if self._ssl_of is not None:
+            self._tls_check_at = now + TLS_CHECK_S  # the others go on meanwhile
+        async with self._tls_lock:
+            tls = self._connection.tls
+            made_of = (await asyncio.to_thread(tls.stamp), grant.certificate)
+            if made_of != self._ssl_of:
+                try:
+                    self._ssl = await asyncio.to_thread(tls.context, grant.certificate)
+                except (OSError, ValueError) as error:
+                    if self._ssl_of is None:
+                        where = f"the TLS files for {self._connection.server}"
+                        raise TransportError(f"{where}: {error}", sent=False) from error
+                    _log.warning("new certificates cannot be used yet", extra={"why": str(error)})
+                    return
+                self._ssl_of = made_of
+                for generation in self._pools.values():
+                    generation.ends_at = now
+            self._certificate = grant.certificate
+            self._tls_check_at = now + TLS_CHECK_S
+
+
+class _HttpStream:
+    def __init__(self, request: Request, answer: aiohttp.ClientResponse, server: str) -> None:
+        self._request = request
+        self._answer = answer
+        self._server = server
+        self.status = answer.status
+        self.headers = _lowered(answer)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._answer.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, OSError) as error:
+            raise _lost(self._request, error, self._server) from _showable(error)
+
+    async def read(self) -> bytes:
+        try:
+            async with asyncio.timeout(self._request.timeout_s):
+                return await _body(self._answer, self._request)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _lost(self._request, error, self._server) from _showable(error)
+
+
+def _socket(address: Any) -> socket.socket:
+    """A socket that notices when the other side is gone: HTTP/1.1 has no ping of its own."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    options = {
+        "TCP_KEEPIDLE": _IDLE_S,
+        "TCP_KEEPINTVL": _PROBE_S,
+        "TCP_KEEPCNT": _PROBES,
+        "TCP_USER_TIMEOUT": _UNACKNOWLEDGED_MS,
+    }
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in options.items():
+        if hasattr(socket, name):  # the last one is Linux's
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return made
+
+
+def _timeout(total_s: float | None) -> aiohttp.ClientTimeout:
+    # Not rounded up to whole seconds: the end of a lease bounds the time-out of a write.
+    return aiohttp.ClientTimeout(total=total_s, sock_connect=CONNECT_S, ceil_threshold=1e9)
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    if body is None or len(body) < _WHOLE_BYTES:
+        return body
+    return io.BytesIO(body)  # written in pieces, so that the loop is not held
+
+
+def _lowered(answer: aiohttp.ClientResponse) -> Mapping[str, str]:
+    lowered: dict[str, str] = {}
+    for name, value in answer.headers.items():
+        key = name.lower()
+        lowered[key] = f"{lowered[key]}, {value}" if key in lowered else value
+    return lowered
+
+
+async def _body(answer: aiohttp.ClientResponse, request: Request) -> bytes:
+    """The whole body, unless it is larger than any answer should be."""
+    if answer.content_length is not None and answer.content_length <= BODY_LIMIT_BYTES:
+        return await answer.read()
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in answer.content.iter_any():
+        size += len(chunk)
+        if size > BODY_LIMIT_BYTES:
+            limit = f"{BODY_LIMIT_BYTES >> 20} MiB"
+            raise TransportError(f"{request}: the answer is larger than {limit}", sent=True)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _lost(request: Request, error: Exception, server: str) -> TransportError:
+    """The one door through which errors of the HTTP library become ours."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            what, sent = f"{server} is not trusted: {error.certificate_error}", False
+        case aiohttp.ClientHttpProxyError():
+            what, sent = f"the proxy refused the way to {server}: {error.status}", False
+        case aiohttp.ClientProxyConnectionError():
+            what, sent = f"cannot connect to the proxy: {_cause(error.os_error)}", False
+        case aiohttp.ClientConnectorError():
+            what, sent = f"cannot connect to {server}: {_cause(error.os_error)}", False
+        case aiohttp.ConnectionTimeoutError():
+            what, sent = f"cannot connect to {server} within {CONNECT_S:g} s", False
+        case TimeoutError():
+            what, sent = f"no answer from {server} within {request.timeout_s:g} s", True
+        case _:
+            what, sent = (
+                f"the connection to {server} broke: {str(error) or type(error).__name__}",
+                True,
+            )
+    return TransportError(f"{request}: {what}", sent=sent)
+
+
+def _cause(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__
+
+
+def _showable(error: Exception) -> Exception | None:
+    """The cause to chain; not those errors that carry the headers of a request."""
+    return None if isinstance(error, aiohttp.ClientResponseError) else error
