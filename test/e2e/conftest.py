@@ -83,6 +83,16 @@ def namespace():
             admin.ask("DELETE", f"/api/v1/namespaces/{name}")
 
 
+@pytest.fixture(scope="session")
+def make_replica(folder):
+    """Make a replica for a `with` block: for fixtures that outlive a test."""
+
+    def make(plane, *arguments, **options):
+        return Operator(plane, folder(options.get("name", "operator")), *arguments, **options)
+
+    return make
+
+
 @pytest.fixture
 def operator(folder):
     """Start replicas: `operator(plane, "--flag", name="second")`; they end with the test."""

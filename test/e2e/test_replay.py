@@ -1,0 +1,107 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The operator makes of a job what the original made of it: recorded cases, played again.
+
+All cases that are selected run before the first of them is judged, some at the same time, because a
+case spends its time waiting for nothing to happen.
+"""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from ascendop.kinds import load_kinds
+from hack.replay.__main__ import Result, show
+from hack.replay.case import load_cases
+from hack.replay.cluster import connect, make_world, world_addresses
+from hack.replay.judge import Judge
+from hack.replay.play import Play
+
+RECORDED = Path(__file__).parent / "recorded"
+AT_ONCE = max(2, min(6, (os.cpu_count() or 2)))  # a starved operator looks slow
+SHORT = ("ascendjob/01-", "ascendjob/02-", "ascendjob/03-")
+FLAGS = {
+    "": (),
+    "--enableGangScheduling=false": ("--enable-gang-scheduling=false",),
+}
+"""What the original was started with, and what we are started with for it."""
+WIDTH = 160
+
+
+def flags_of(case):
+    return case.want["recordedFrom"].partition(", ")[2]
+
+
+def is_played(case):
+    """Of a kind that we have, with flags that we have, and no answer of a webhook."""
+    return (
+        case.job["kind"] in load_kinds()
+        and flags_of(case) in FLAGS
+        and "denied" not in case.want["created"]
+    )
+
+
+CASES = [case for case in load_cases([RECORDED]) if is_played(case)]
+PARAMS = [
+    pytest.param(case, id=case.id, marks=[] if case.id.startswith(SHORT) else pytest.mark.long)
+    for case in CASES
+]
+
+
+async def play(plane, replica, cases):
+    """Case by its id to the verdict on it."""
+    results = {}
+    slots = asyncio.Semaphore(AT_ONCE)
+
+    async def restart(word):
+        await asyncio.to_thread(replica.kill) if word == "stop" else replica.start()
+
+    async def one(api, addresses, case):
+        async with slots:
+            started = time.monotonic()
+            name = f"replay-{case.id.split('-', 1)[0].replace('/', '-')}"
+            got = await Play(api, case, name, addresses, replica.rank_tables, restart).run()
+            judge = Judge(case.job["kind"], case.want, got, case.differs, case.steps)
+            results[case.id] = Result(case, time.monotonic() - started, judge.verdict())
+
+    async with connect(str(plane.kubeconfig)) as api:
+        assert await make_world(api, RECORDED / "world.yaml") == []
+        addresses = await world_addresses(api)
+        async with asyncio.TaskGroup() as group:
+            for case in cases:
+                if not case.restarts:
+                    group.create_task(one(api, addresses, case))
+        for case in cases:
+            if case.restarts:  # it would disturb the others
+                await one(api, addresses, case)
+    return results
+
+
+@pytest.fixture(scope="module")
+def results(request, plain, make_replica):
+    """Verdicts on all selected cases, by id."""
+    selected = [
+        item.callspec.params["case"]
+        for item in request.session.items
+        if item.originalname == "test_it_makes_what_the_original_made"
+    ]
+    found = {}
+    for flags in sorted({flags_of(case) for case in selected}):
+        with make_replica(plain, *FLAGS[flags]) as replica:
+            cases = [case for case in selected if flags_of(case) == flags]
+            found |= asyncio.run(play(plain, replica, cases))
+    return found
+
+
+@pytest.mark.timeout(2400)  # the first one waits for all
+@pytest.mark.parametrize("case", PARAMS)
+def test_it_makes_what_the_original_made(case, results):
+    result = results[case.id]
+    steps = case.want.get("steps", [])
+    titles = {0: "created"} | {i + 1: f"steps[{i}] {s['step']}" for i, s in enumerate(steps)}
+    if result.count("differs"):
+        pytest.fail(show(result, titles, WIDTH), pytrace=False)
