@@ -20,9 +20,9 @@ setup: $(READY) ## The environment with the locked packages, and the git hook
 	.venv/bin/pre-commit install
 check: $(READY) ## Format, lint, types, doors, names, docstrings; runs nothing
 	$(RUN) ruff format --check . && $(RUN) ruff check .
-	$(RUN) mypy && $(RUN) mypy --explicit-package-bases hack
+	$(RUN) mypy && $(RUN) mypy --explicit-package-bases hack --exclude hack/replay
 	.venv/bin/lint-imports
-	$(RUN) hack.check_docs && $(RUN) hack.check_names && $(RUN) hack.check_files
+	$(RUN) hack.check_docs && $(RUN) hack.check_names && $(RUN) hack.check_files && $(RUN) hack.check_rules --not-yet
 unit: $(READY) ## Unit tests under two hash seeds, and on the oldest and newest Python found
 	PYTHONHASHSEED=1 $(PYTEST) -m "not long" test/unit
 	PYTHONHASHSEED=2 $(PYTEST) -m "not long" test/unit

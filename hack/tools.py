@@ -144,7 +144,10 @@ def _whole(item: Tool | Files) -> bool:
     """Whether the folder holds what was put into it: names and sizes as its list says."""
     try:
         held = json.loads((_folder(item) / "manifest.json").read_text())
-        return all((_folder(item) / name).stat().st_size == size for name, size in held.items())
+        return all(
+            (_folder(item) / name).stat().st_size == found_bytes
+            for name, found_bytes in held.items()
+        )
     except (OSError, ValueError):
         return False
 
