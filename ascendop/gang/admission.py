@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""May pods be created yet, and if not, why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ascendop.api.observed import GroupView, QueueView
+from ascendop.kube.resource import POD_GROUPS
+
+# Reasons and messages are the contract of ascend-operator; ascendjob.md 1.8.
+NO_PHASE: Final = "PodGroupNotInitialized"
+NO_PHASE_TEXT: Final = (
+    "volcano-scheduler is maybe not running, execute command to check the status: "
+    "kubectl get pod -n volcano-system -l app=volcano-scheduler"
+)
+PENDING: Final = "PodGroupPending"
+PENDING_TEXT: Final = "the cluster resource is not enough"
+NOT_SERVED: Final = "SyncPodGroupFailed"
+NOT_SERVED_TEXT: Final = (
+    f"the API server does not serve {POD_GROUPS.name}: install Volcano, or turn gang scheduling off"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """All missing pods may be created, at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """No pod may be created, for this reason."""
+
+    reason: str
+    message: str
+    """The text of the contract, word for word."""
+    detail: str = ""
+    """What the scheduler says, or what we know beside the contract; may be empty."""
+
+
+def admission(
+    *,
+    gang: bool,
+    served: bool,
+    group: GroupView | None,
+    pods_alive: int,
+    queue: QueueView | None = None,
+) -> Admitted | Waiting:
+    """Whether the scheduler lets the gang in.
+
+    gang:        whether this job starts as a gang at all.
+    served:      whether the API server knows PodGroups.
+    group:       the job's PodGroup; None when there is none, or none that our cache has seen.
+    pods_alive:  pods of the job that are not being deleted. One is enough: what is missing is
+                 then a replacement, and the scheduler needs it to get out of Pending or Unknown.
+    queue:       the job's queue, where we may read it: a closed one is why nothing moves.
+    Not:         a wait for Running, which needs the pods.
+    Source:      scheduling.md SCH-1 to SCH-4, SCH-12.
+    """
+    if not gang or pods_alive > 0:
+        return Admitted()
+    if not served:
+        return Waiting(NOT_SERVED, NOT_SERVED_TEXT)
+    if group is None:
+        return Waiting(NO_PHASE, NO_PHASE_TEXT, "there is no PodGroup yet")
+    return _by_phase(group, queue)
+
+
+def _by_phase(group: GroupView, queue: QueueView | None) -> Admitted | Waiting:
+    name = f"PodGroup {group.namespace}/{group.name}"
+    if group.deleting:
+        return Waiting(NO_PHASE, NO_PHASE_TEXT, f"{name} is being deleted")
+    if not group.phase:
+        hint = f"{name} has no phase yet: is the scheduler running?"
+        return Waiting(NO_PHASE, NO_PHASE_TEXT, hint)
+    if group.phase == "Pending":
+        return Waiting(PENDING, PENDING_TEXT, _closed(queue) or group.trouble)
+    return Admitted()
+
+
+def _closed(queue: QueueView | None) -> str:
+    if queue is None or queue.state == "Open":
+        return ""
+    state = queue.state or "not open yet: is vc-controller-manager running?"
+    return f"queue {queue.name} is {state}"
