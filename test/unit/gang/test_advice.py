@@ -1,0 +1,48 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Warnings come before people wonder, and not without a reason."""
+
+import pytest
+
+from ascendop.gang.advice import gang_advice
+
+from . import make  # noqa: TID252  the standard library has a package called test
+from .make import container, role  # noqa: TID252  likewise
+
+DELAYED = (role("Launcher", 1, delayed=True), role("Worker", 4))
+CLASSED = role("Worker", 1, container(cpu=1), priority_class="hi")
+
+
+@pytest.mark.parametrize(
+    ("gang", "want"),
+    [
+        pytest.param(
+            make.master_and_workers(policy={"minAvailable": 9}),
+            ["minAvailable: is 9, but the job has 4 pods"],
+            id="scheduling:SCH-65 larger than the job",
+        ),
+        pytest.param(
+            make.gang(*DELAYED, policy={"minAvailable": 5}),
+            ["minAvailable: is 5, but only 4 pods are made before"],
+            id="scheduling:SCH-10 waits for pods that wait for it",
+        ),
+        pytest.param(
+            make.gang(role("Worker", 1, priority_class="none")),
+            ["Worker.template.spec.priorityClassName: no PriorityClass is called 'none'"],
+            id="scheduling:SCH-67 an unknown class",
+        ),
+        pytest.param(
+            make.gang(CLASSED),
+            ["Worker.template.spec.priorityClassName: a class on the pods orders roles"],
+            id="scheduling:SCH-74 a class on the pods alone",
+        ),
+        pytest.param(make.gang(CLASSED, policy={"priorityClass": "hi"}), [], id="a class on both"),
+        pytest.param(make.gang(*DELAYED, policy={"minAvailable": 4}), [], id="a size that fits"),
+        pytest.param(make.master_and_workers(), [], id="nothing odd"),
+    ],
+)
+def test_what_is_odd_about_a_gang(gang, want):
+    got = [str(problem) for problem in gang_advice(gang, {"hi": 100})]
+    assert len(got) == len(want)
+    assert all(text in line for text, line in zip(want, got, strict=True))
