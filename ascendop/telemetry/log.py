@@ -42,19 +42,19 @@ class Log:
     def __init__(self, logger: logging.Logger) -> None:
         self._logger = logger
 
-    def debug(self, event: str, **keys: Any) -> None:
+    def debug(self, event: str, /, **keys: Any) -> None:
         self._write(logging.DEBUG, event, keys)
 
-    def info(self, event: str, **keys: Any) -> None:
+    def info(self, event: str, /, **keys: Any) -> None:
         self._write(logging.INFO, event, keys)
 
-    def warning(self, event: str, **keys: Any) -> None:
+    def warning(self, event: str, /, **keys: Any) -> None:
         self._write(logging.WARNING, event, keys)
 
-    def error(self, event: str, **keys: Any) -> None:
+    def error(self, event: str, /, **keys: Any) -> None:
         self._write(logging.ERROR, event, keys)
 
-    def exception(self, event: str, **keys: Any) -> None:
+    def exception(self, event: str, /, **keys: Any) -> None:
         """As error, with the traceback of the exception that is being handled."""
         self._write(logging.ERROR, event, keys, exc_info=True)
 
