@@ -22,7 +22,7 @@ from ascendop.kube.warned import Warned
 WRITES_IN_FLIGHT = 32
 """As many as the api pool has connections: more would only wait inside of it, out of sight."""
 
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
 _NOT_OK = 300  # a redirect is a no: the body may be lost, or the token sent elsewhere
 _NOT_NOW = 429
 
@@ -103,7 +103,7 @@ class Caller:
         raise failed
 
     async def _attempt(self, request: Request) -> Response:
-        if request.method in _READS:
+        if request.method in READS:
             return await self._exchange(request)
         if request.pool == "lease":  # a flood of job writes must not starve the lease
             return await self._exchange(self._gated(request))

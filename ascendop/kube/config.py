@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ascendop.clock import WallClock, wall
@@ -15,7 +15,6 @@ from ascendop.kube.credentials import Credential, token_file
 from ascendop.kube.tls import Tls
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_DEFAULT_KUBECONFIG = Path("~/.kube/config")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,37 +40,39 @@ async def load(
     context: str | None = None,
     wall_clock: WallClock = wall,
     persist: bool = False,
+    strict_tls: bool = True,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> Connection:
     """The cluster that was named, or else the nearest one.
 
-    Order:    the file or context asked for, $KUBECONFIG, the pod we run in, ~/.kube/config.
-    persist:  write a rotated OIDC refresh token back into the kubeconfig.
-    Raises:   UsageError, with one sentence that says what to do.
+    Order:       the file or context asked for, $KUBECONFIG, the pod we run in, ~/.kube/config.
+    persist:     write a rotated OIDC refresh token back into the kubeconfig.
+    strict_tls:  off for a cluster whose CA is older than RFC 5280.
+    Raises:      UsageError, with one sentence that says what to do.
     """
     asked_for = kubeconfig or environ.get("KUBECONFIG", "")
-    inside = "KUBERNETES_SERVICE_HOST" in environ
-    if not asked_for and context is None and inside:
-        return in_cluster(environ, service_account=service_account)
-    paths = asked_for or _nearest()
-    # Here and only here: the loaders come with 63 MiB that a pod never needs.
-    from ascendop.kube.kubeconfig import load_kubeconfig  # noqa: PLC0415
+    if not asked_for and context is None and "KUBERNETES_SERVICE_HOST" in environ:
+        found = in_cluster(environ, service_account=service_account)
+    else:
+        # Here and only here: the loaders come with 63 MiB that a pod never needs.
+        from ascendop.kube.kubeconfig import load_kubeconfig  # noqa: PLC0415
 
-    return await load_kubeconfig(
-        paths,
-        context=context,
-        environ=environ,
-        wall_clock=wall_clock,
-        persist=persist,
-    )
+        found = await load_kubeconfig(
+            asked_for or _nearest(environ),
+            context=context,
+            environ=environ,
+            wall_clock=wall_clock,
+            persist=persist,
+        )
+    return replace(found, tls=replace(found.tls, strict=strict_tls))
 
 
-def _nearest() -> str:
-    default = _DEFAULT_KUBECONFIG.expanduser()
+def _nearest(environ: Mapping[str, str]) -> str:
+    default = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
     if not default.exists():
         raise UsageError(
-            f"no cluster: there is no {_DEFAULT_KUBECONFIG}, KUBECONFIG is not set, and this is no "
-            "pod; name a file with --kubeconfig"
+            f"no cluster: there is no {default}, KUBECONFIG is not set, and this is no pod; "
+            "name a file with --kubeconfig"
         )
     return str(default)
 

@@ -22,7 +22,7 @@ REFRESH_AT = 0.8
 
 _READ_S = 2.0  # a file system that takes longer hangs, and must not take the requests with it
 _AFTER_FAILURE_S = 10.0
-_AT_LEAST_S = 1.0  # a source that hands out what has expired is not asked by every request
+_AT_LEAST_S = 1.0  # a source whose proofs are expired or refused is not asked by every request
 
 _log = logging.getLogger("ascendop.kube")
 
@@ -58,22 +58,24 @@ class Credential:
         self._fetch = fetch
         self._grant = grant if grant is not None or fetch is not None else Grant()
         self._due_at = -math.inf
+        self._refused_at = -math.inf
         self._lock = asyncio.Lock()
         self._failure = ""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {'held' if self._grant else 'not fetched yet'}>"
 
-    async def current(self) -> Grant:
+    async def current(self, *, waits: bool = True) -> Grant:
         """The proof for a request that starts now.
 
-        Raises TransportError (nothing was sent) when there never was one to be had.
+        waits:   whether this request may wait for a renewal; the next one that may will do it.
+        Raises:  TransportError (nothing was sent) when there never was a proof to be had.
         """
         now = asyncio.get_running_loop().time()
         if self._grant is not None:
             if self._due_at == -math.inf:  # held from the start, and its time runs from now
                 self._due_at = now + self._grant.refresh_after_s
-            if now < self._due_at or self._lock.locked():
+            if now < self._due_at or self._lock.locked() or not waits:
                 return self._grant
         async with self._lock:
             if asyncio.get_running_loop().time() >= self._due_at:
@@ -85,7 +87,9 @@ class Credential:
         if self._fetch is None:
             return False
         async with self._lock:
-            if self._grant == grant:
+            now = asyncio.get_running_loop().time()
+            if self._grant == grant and now - self._refused_at >= _AT_LEAST_S:
+                self._refused_at = now
                 await self._renew(self._fetch)
         return self._grant != grant
 

@@ -87,7 +87,7 @@ async def load_kubeconfig(
         fetch = _own_fetch(chosen, environ, wall_clock)
         loader = _loader(chosen, own=fetch is not None, save=save if persist else None)
         loaded = Loaded()
-        await loader.load_and_set(loaded)
+        await _load(loader, loaded)
         server = loaded.host
         return Connection(
             server=server,
@@ -107,6 +107,15 @@ async def load_kubeconfig(
         raise UsageError(f"{chosen.origin}: {error}") from None
     except _BROKEN as error:
         raise UsageError(f"{chosen.origin} cannot be used: {error}") from error
+
+
+async def _load(loader: KubeConfigLoader, loaded: Loaded) -> None:
+    try:
+        await loader.load_and_set(loaded)
+    except _BROKEN:
+        raise
+    except Exception as error:  # noqa: BLE001  an identity provider that answers no, or nothing
+        raise UsageError(f"no credentials: {type(error).__name__}") from None
 
 
 def _merge(paths: str) -> tuple[ConfigNode, Callable[[], None]]:

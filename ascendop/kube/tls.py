@@ -44,6 +44,8 @@ class Tls:
         certificate:  shown instead of that in the files.
         Raises:       OSError (ssl.SSLError is one) when a file is missing or half-written.
         """
+        for path in self._files():
+            Path(path).open("rb").close()  # OpenSSL's complaint would not name the file
         context = ssl.create_default_context(cafile=self.ca_file)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self.strict:

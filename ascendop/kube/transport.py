@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
-import socket
-import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random  # noqa: TID251  the type; the dice are an argument
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
@@ -23,7 +21,8 @@ from yarl import URL
 from ascendop.kube.config import Connection
 from ascendop.kube.credentials import Grant
 from ascendop.kube.errors import TransportError
-from ascendop.kube.tls import ClientCertificate
+from ascendop.kube.sockets import watchful_socket
+from ascendop.kube.trust import Trust
 
 Pool = Literal["api", "watch", "lease"]
 """Which connections a request may use: a flood of job writes must not starve the lease."""
@@ -88,11 +87,8 @@ class Transport(Protocol):
 CONNECT_S = 5.0  # TCP and TLS; a healthy server takes milliseconds
 KEEPALIVE_S = 60.0  # below the 90 s after which an API server closes what is idle
 MAX_AGE_S = 300.0  # of api connections: after a rollout the load spreads again
-TLS_CHECK_S = 60.0
 BODY_LIMIT_BYTES = 512 << 20  # more is no answer but an accident, and it would be our memory
 
-_IDLE_S, _PROBE_S, _PROBES = 30, 10, 3  # a swallowed connection is noticed within a minute
-_UNACKNOWLEDGED_MS = 30_000
 _UNAUTHORIZED = 401
 _WHOLE_BYTES = 1 << 20  # a body up to this is written at once
 _SAFE_IN_PATH = "/:@!$&'()*+,;=-._~"
@@ -117,22 +113,11 @@ _POOLS: Final[Mapping[Pool, _PoolShape]] = {
 
 @dataclass(slots=True)
 class _Generation:
-    """Connections of one pool that were made under the same certificates and in the same years."""
+    """Connections of one pool, made in the same minutes and under the same certificates."""
 
     session: aiohttp.ClientSession
     ends_at: float
     users: int = 0
-    retired: bool = False
-
-    async def retire(self) -> None:
-        self.retired = True
-        if not self.users:
-            await self.session.close()
-
-    async def leave(self) -> None:
-        self.users -= 1
-        if self.retired and not self.users:
-            await self.session.close()
 
 
 class HttpTransport:
@@ -151,12 +136,9 @@ class HttpTransport:
         self._rng = rng
         self._encoding = "gzip" if compressed else "identity"
         self._pools: dict[Pool, _Generation] = {}
-        self._ssl: ssl.SSLContext | bool = True
-        self._ssl_of: object = None  # what that context was made of; None before the first
-        self._certificate: ClientCertificate | None = None  # the one in that context
-        self._tls_check_at = float("-inf")
-        self._tls_lock = asyncio.Lock()
-        self._plain = connection.server.startswith("http://")
+        self._retired: list[_Generation] = []  # no new request uses them; closed when idle
+        tls = None if connection.server.startswith("http://") else connection.tls
+        self._trust = None if tls is None else Trust(tls)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -169,51 +151,54 @@ class HttpTransport:
 
     async def send(self, request: Request) -> Response:
         """The whole answer, of any status."""
-        grant = await self._prove()
-        response = await self._send_as(request, grant)
+        ends_at = asyncio.get_running_loop().time() + request.timeout_s
+        grant = await self._prove(request.pool)
+        response = await self._send_as(request, grant, ends_at)
         if response.status == _UNAUTHORIZED and await self._connection.credential.refused(grant):
-            return await self._send_as(request, await self._prove())
+            return await self._send_as(request, await self._prove(request.pool), ends_at)
         return response
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         """The answer as it comes; leaving closes the connection unless the answer ended."""
-        grant = await self._prove()
+        grant = await self._prove(request.pool)
         async with self._stream_as(request, grant) as stream:
-            if stream.status != _UNAUTHORIZED:
+            refused = stream.status == _UNAUTHORIZED
+            if not (refused and await self._connection.credential.refused(grant)):
                 yield stream
                 return
-            if not await self._connection.credential.refused(grant):
-                yield stream
-                return
-        async with self._stream_as(request, await self._prove()) as stream:
+        async with self._stream_as(request, await self._prove(request.pool)) as stream:
             yield stream
 
     async def close(self) -> None:
         """Close every connection; requests in flight end with TransportError."""
         self._closed = True
-        for generation in self._pools.values():
-            await generation.session.close()
+        self._retired += self._pools.values()
         self._pools.clear()
+        while self._retired:
+            await self._retired.pop().session.close()
 
     async def maintain(self) -> None:
         """Renew what is due before a request has to wait for it. Runs until cancelled."""
         while True:
             await asyncio.sleep(self._rng.uniform(5.0, 10.0))
             try:
-                await self._prove()
+                await self._prove("api")
             except TransportError as error:
                 _log.warning("the connection cannot be refreshed", extra={"why": str(error)})
 
-    async def _send_as(self, request: Request, grant: Grant) -> Response:
-        generation = await self._enter(request.pool)
+    async def _send_as(self, request: Request, grant: Grant, ends_at: float) -> Response:
+        left_s = ends_at - asyncio.get_running_loop().time()
+        if left_s <= 0:  # credentials took their time, and a lease may have ended meanwhile
+            raise TransportError(f"{request}: too late to be sent", sent=False)
+        generation = self._enter(request.pool)
         try:
             async with generation.session.request(
                 request.method,
                 self._url(request),
                 data=_payload(request.body),
                 headers=self._headers(request, grant),
-                timeout=_timeout(request.timeout_s),
+                timeout=_timeout(left_s),
                 allow_redirects=False,
                 proxy=self._connection.proxy,
                 server_hostname=self._connection.tls.server_name,
@@ -222,11 +207,11 @@ class HttpTransport:
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             raise _lost(request, error, self._connection.server) from _showable(error)
         finally:
-            await generation.leave()
+            await self._leave(generation)
 
     @asynccontextmanager
     async def _stream_as(self, request: Request, grant: Grant) -> AsyncIterator[Stream]:
-        generation = await self._enter(request.pool)
+        generation = self._enter(request.pool)
         try:
             answer = await self._begin(generation, request, grant)
             try:
@@ -234,7 +219,7 @@ class HttpTransport:
             finally:
                 answer.close()  # a connection that still has something to say is of no use
         finally:
-            await generation.leave()
+            await self._leave(generation)
 
     async def _begin(
         self, generation: _Generation, request: Request, grant: Grant
@@ -254,29 +239,32 @@ class HttpTransport:
         except (aiohttp.ClientError, OSError) as error:
             raise _lost(request, error, self._connection.server) from _showable(error)
 
-    async def _enter(self, pool: Pool) -> _Generation:
+    def _enter(self, pool: Pool) -> _Generation:
         """The pool's connections of today, with one more user."""
         if self._closed:
             raise TransportError(f"the connection to {self.host} was closed", sent=False)
         now = asyncio.get_running_loop().time()
         generation = self._pools.get(pool)
         if generation is None or now >= generation.ends_at:
-            old, generation = generation, self._generation(_POOLS[pool], now)
-            self._pools[pool] = generation
-            generation.users += 1
-            if old is not None:
-                await old.retire()
-            return generation
+            if generation is not None:
+                self._retired.append(generation)
+            generation = self._pools[pool] = self._generation(_POOLS[pool], now)
         generation.users += 1
         return generation
+
+    async def _leave(self, generation: _Generation) -> None:
+        generation.users -= 1
+        for old in [old for old in self._retired if not old.users]:
+            self._retired.remove(old)
+            await old.session.close()
 
     def _generation(self, shape: _PoolShape, now: float) -> _Generation:
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                ssl=self._ssl,
+                ssl=self._trust.context if self._trust else True,
                 limit=shape.limit,
                 keepalive_timeout=KEEPALIVE_S,
-                socket_factory=_socket,
+                socket_factory=watchful_socket,
             ),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"Accept-Encoding": self._encoding},
@@ -297,38 +285,16 @@ class HttpTransport:
         url = self._connection.server + quote(request.path, safe=_SAFE_IN_PATH)
         return URL(f"{url}?{urlencode(request.query)}" if request.query else url, encoded=True)
 
-    async def _prove(self) -> Grant:
+    async def _prove(self, pool: Pool) -> Grant:
         """Credentials and TLS as they should be now."""
-        grant = await self._connection.credential.current()
-        if not self._plain and (
-            asyncio.get_running_loop().time() >= self._tls_check_at
-            or grant.certificate is not self._certificate
-        ):
-            await self._refresh_tls(grant)
-        return grant
-
-    async def _refresh_tls(self, grant: Grant) -> None:
-        """A new context where files or certificate changed; until then the old one serves."""
-        now = asyncio.get_running_loop().time()
-        if self._ssl_of is not None:
-            self._tls_check_at = now + TLS_CHECK_S  # the others go on meanwhile
-        async with self._tls_lock:
-            tls = self._connection.tls
-            made_of = (await asyncio.to_thread(tls.stamp), grant.certificate)
-            if made_of != self._ssl_of:
-                try:
-                    self._ssl = await asyncio.to_thread(tls.context, grant.certificate)
-                except (OSError, ValueError) as error:
-                    if self._ssl_of is None:
-                        where = f"the TLS files for {self._connection.server}"
-                        raise TransportError(f"{where}: {error}", sent=False) from error
-                    _log.warning("new certificates cannot be used yet", extra={"why": str(error)})
-                    return
-                self._ssl_of = made_of
+        grant = await self._connection.credential.current(waits=pool != "lease")
+        trust = self._trust
+        if trust is not None:
+            now = asyncio.get_running_loop().time()
+            if trust.is_due(now, grant.certificate) and await trust.renew(grant.certificate):
                 for generation in self._pools.values():
                     generation.ends_at = now
-            self._certificate = grant.certificate
-            self._tls_check_at = now + TLS_CHECK_S
+        return grant
 
 
 class _HttpStream:
@@ -352,23 +318,6 @@ class _HttpStream:
                 return await _body(self._answer, self._request)
         except (aiohttp.ClientError, OSError) as error:
             raise _lost(self._request, error, self._server) from _showable(error)
-
-
-def _socket(address: Any) -> socket.socket:
-    """A socket that notices when the other side is gone: HTTP/1.1 has no ping of its own."""
-    family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    options = {
-        "TCP_KEEPIDLE": _IDLE_S,
-        "TCP_KEEPINTVL": _PROBE_S,
-        "TCP_KEEPCNT": _PROBES,
-        "TCP_USER_TIMEOUT": _UNACKNOWLEDGED_MS,
-    }
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in options.items():
-        if hasattr(socket, name):  # the last one is Linux's
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made
 
 
 def _timeout(total_s: float | None) -> aiohttp.ClientTimeout:
@@ -409,7 +358,7 @@ def _lost(request: Request, error: Exception, server: str) -> TransportError:
     """The one door through which errors of the HTTP library become ours."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
-            what, sent = f"{server} is not trusted: {error.certificate_error}", False
+            what, sent = f"{server} is not trusted: {_doubt(error)}", False
         case aiohttp.ClientHttpProxyError():
             what, sent = f"the proxy refused the way to {server}: {error.status}", False
         case aiohttp.ClientProxyConnectionError():
@@ -426,6 +375,13 @@ def _lost(request: Request, error: Exception, server: str) -> TransportError:
                 True,
             )
     return TransportError(f"{request}: {what}", sent=sent)
+
+
+def _doubt(error: aiohttp.ClientConnectorCertificateError) -> str:
+    said = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+    if "Key Identifier" in said or "Basic Constraints" in said:
+        return f"{said}; its CA is older than RFC 5280: switch strict TLS off"
+    return said
 
 
 def _cause(error: OSError) -> str:
