@@ -1,0 +1,100 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Every file below manifests/: what `kubectl apply -k manifests/` puts into a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ascendop.api.model import Object
+from ascendop.kinds import AnyKind
+from ascendop.schema import deploy, rbac
+from ascendop.schema.crd import crd
+from ascendop.schema.generated import yaml_file
+
+
+def manifests(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
+    """Texts by path below manifests/, in order of paths."""
+    files = {**_crds(kinds), **_rbac(kinds), **_deploy()}
+    files["kustomization.yaml"] = yaml_file(
+        [_kustomization(["crd", "rbac", "deploy"])],
+        "The operator of a whole cluster: kubectl apply --server-side -k manifests/",
+    )
+    files |= _namespaced(kinds)
+    files |= _rank_tables()
+    return dict(sorted(files.items()))
+
+
+def _crds(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
+    named = {f"{kind.plural}.{kind.group}.yaml": yaml_file([crd(kind)]) for kind in kinds.values()}
+    return _folder("crd", named)
+
+
+def _rbac(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
+    return _folder(
+        "rbac",
+        {
+            "service_account.yaml": yaml_file([rbac.service_account()]),
+            "role.yaml": yaml_file(rbac.cluster_rights(kinds)),
+            "leader.yaml": yaml_file(rbac.leader_rights()),
+        },
+    )
+
+
+def _deploy() -> dict[str, str]:
+    return _folder(
+        "deploy",
+        {
+            "namespace.yaml": yaml_file([deploy.namespace()]),
+            "deployment.yaml": yaml_file([deploy.deployment()]),
+            "disruption.yaml": yaml_file([deploy.disruption_budget()]),
+            "metrics.yaml": yaml_file([deploy.metrics_service()]),
+            "flowschemas.yaml": yaml_file(deploy.flow_schemas()),
+        },
+    )
+
+
+def _namespaced(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
+    """Rights in single namespaces: applied once per namespace, by kubectl's -n."""
+    about = (
+        "Instead of rbac/role.yaml, for an operator that only looks after some namespaces.",
+        "In each of them: kubectl apply -n <namespace> -f manifests/namespaced/role.yaml",
+    )
+    return {"namespaced/role.yaml": yaml_file(rbac.namespaced_rights(kinds), *about)}
+
+
+def _rank_tables() -> dict[str, str]:
+    about = (
+        "On top of manifests/: rank tables as files, for jobs with a volume `ranktable`.",
+        f"The directory must be writable for user {deploy.UID}, and the same on every node that",
+        "may run the operator, e.g. by NFS.",
+    )
+    kustomization = {
+        **_kustomization([".."]),
+        "patches": [
+            {"path": "deployment.yaml"},
+            {"path": "namespace.yaml"},
+        ],
+    }
+    namespace = deploy.namespace()
+    # A hostPath is beyond what the restricted and the baseline standard allow.
+    namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] = "privileged"
+    return {
+        "rank-table-files/kustomization.yaml": yaml_file([kustomization], *about),
+        "rank-table-files/deployment.yaml": yaml_file([deploy.rank_table_patch()]),
+        "rank-table-files/namespace.yaml": yaml_file([namespace]),
+    }
+
+
+def _folder(name: str, files: Mapping[str, str]) -> dict[str, str]:
+    files = {**files, "kustomization.yaml": yaml_file([_kustomization(sorted(files))])}
+    return {f"{name}/{file}": text for file, text in files.items()}
+
+
+def _kustomization(resources: list[str]) -> Object:
+    return {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": resources,
+    }

@@ -1,0 +1,158 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The rights that the operator needs: from the kinds, and from one table of what each room calls.
+
+Source: ascendjob.md 9.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ascendop.api.model import Object
+from ascendop.kinds import AnyKind
+from ascendop.kube.resource import (
+    CONFIGMAPS,
+    CORE_EVENTS,
+    CRDS,
+    EVENTS,
+    LEASES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    SERVICES,
+    Resource,
+)
+
+NAMESPACE: Final = "ascendop-system"
+NAME: Final = "ascendop"
+LABELS: Final = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": NAME}
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What one room does to one resource."""
+
+    room: str
+    resource: Resource
+    verbs: tuple[str, ...]
+
+
+WATCH: Final = ("get", "list", "watch")
+CALLS: Final = (
+    Call("informer", PODS, WATCH),
+    Call("informer", SERVICES, WATCH),
+    Call("informer", POD_GROUPS, WATCH),
+    Call("informer", QUEUES, WATCH),
+    Call("informer", PRIORITY_CLASSES, WATCH),
+    Call("informer", CRDS, WATCH),
+    Call("apply", PODS, ("create", "delete", "patch")),
+    Call("apply", SERVICES, ("create", "delete", "patch")),
+    Call("apply", POD_GROUPS, ("create", "delete", "patch")),
+    Call("apply", CONFIGMAPS, ("get", "patch")),
+    Call("apply", CORE_EVENTS, ("create", "patch")),
+    Call("apply", EVENTS, ("create", "patch")),
+)
+LEADER_CALLS: Final = (Call("leader", LEASES, ("create", *WATCH, "patch", "update")),)
+
+KIND_VERBS: Final = ("delete", *WATCH, "patch")
+"""Of the jobs themselves: an attempt is counted by a patch, the TTL deletes."""
+STATUS_VERBS: Final = ("get", "patch", "update")
+
+
+def rules(calls: Iterable[Call], kinds: Iterable[AnyKind]) -> list[Object]:
+    """PolicyRules, in order of groups and resources; equal ones are one."""
+    wanted: dict[tuple[str, str], set[str]] = {}
+    for call in calls:
+        _want(wanted, call.resource.group, call.resource.plural, call.verbs)
+    for kind in kinds:
+        _want(wanted, kind.group, kind.plural, KIND_VERBS)
+        _want(wanted, kind.group, f"{kind.plural}/status", STATUS_VERBS)
+        # Owner references that block deletion need it where that admission plug-in is on.
+        _want(wanted, kind.group, f"{kind.plural}/finalizers", ("update",))
+    return _merged(wanted)
+
+
+def cluster_rights(kinds: Mapping[str, AnyKind]) -> list[Object]:
+    """For an operator of the whole cluster."""
+    return [
+        _role("ClusterRole", NAME, rules(CALLS, kinds.values())),
+        _binding("ClusterRoleBinding", NAME, "ClusterRole", NAME),
+    ]
+
+
+def namespaced_rights(kinds: Mapping[str, AnyKind]) -> list[Object]:
+    """For an operator of some namespaces: a Role to be made in each of them.
+
+    What has no namespace is read by a ClusterRole of its own; an operator that may not read it
+    works with less: queues are not checked, priorities are not resolved.
+    """
+    inside = (call for call in CALLS if call.resource.namespaced)
+    outside = (call for call in CALLS if not call.resource.namespaced)
+    readers = f"{NAME}-cluster-reader"
+    return [
+        _role("Role", NAME, rules(inside, kinds.values())),
+        _binding("RoleBinding", NAME, "Role", NAME),
+        _role("ClusterRole", readers, rules(outside, ())),
+        _binding("ClusterRoleBinding", readers, "ClusterRole", readers),
+    ]
+
+
+def leader_rights() -> list[Object]:
+    """For the Lease, in the operator's own namespace."""
+    name = f"{NAME}-leader"
+    role, binding = (
+        _role("Role", name, rules(LEADER_CALLS, ())),
+        _binding("RoleBinding", name, "Role", name),
+    )
+    for found in (role, binding):
+        found["metadata"]["namespace"] = NAMESPACE
+    return [role, binding]
+
+
+def service_account() -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": {"name": NAME, "namespace": NAMESPACE, "labels": dict(LABELS)},
+    }
+
+
+def _want(
+    wanted: dict[tuple[str, str], set[str]], group: str, plural: str, verbs: Iterable[str]
+) -> None:
+    wanted.setdefault((group, plural), set()).update(verbs)
+
+
+def _merged(wanted: Mapping[tuple[str, str], set[str]]) -> list[Object]:
+    """One rule per group and set of verbs."""
+    by_verbs: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (group, plural), verbs in sorted(wanted.items()):
+        by_verbs.setdefault((group, tuple(sorted(verbs))), []).append(plural)
+    return [
+        {"apiGroups": [group], "resources": plurals, "verbs": list(verbs)}
+        for (group, verbs), plurals in by_verbs.items()
+    ]
+
+
+def _role(kind: str, name: str, found: list[Object]) -> Object:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, "labels": dict(LABELS)},
+        "rules": found,
+    }
+
+
+def _binding(kind: str, name: str, role_kind: str, role: str) -> Object:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": kind,
+        "metadata": {"name": name, "labels": dict(LABELS)},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role_kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
+    }
