@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from ascendop.times import parse_time, rfc3339, rfc3339_micro
+
+__all__ = ["WallClock", "parse_time", "rfc3339", "rfc3339_micro", "simulated", "wall"]
+
 WallClock = Callable[[], datetime]
 """An aware time in UTC, only for timestamps in API objects; the loop's clock decides on delays."""
 
@@ -15,21 +19,6 @@ WallClock = Callable[[], datetime]
 def wall() -> datetime:
     """Now, in UTC."""
     return datetime.now(UTC)
-
-
-def rfc3339(moment: datetime) -> str:
-    """As API objects carry times: whole seconds, Z."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def rfc3339_micro(moment: datetime) -> str:
-    """As Leases and Events carry times: microseconds, Z."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def parse_time(text: str) -> datetime:
-    """An RFC 3339 time of the API server. Raises ValueError."""
-    return datetime.fromisoformat(text)
 
 
 def simulated(start: datetime, loop_time: Callable[[], float]) -> WallClock:

@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The cluster as the rules see it: flat, frozen, parsed once when it comes off the wire.
+
+The structs of pods are `gc=False`: their fields are strings, numbers and tuples of those, so
+nothing in them can point back, and a full collection does not visit a hundred thousand pods.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+Pairs = tuple[tuple[str, str], ...]
+"""A string map that cannot be changed, in the order of the wire."""
+
+
+class ContainerView(msgspec.Struct, frozen=True, gc=False):
+    """The status of one container."""
+
+    name: str
+    state: str
+    """waiting, running, terminated, or empty when nothing was said."""
+    ready: bool
+    restarts: int
+    exit_code: int
+    """Meaningful when terminated."""
+    reason: str
+
+
+class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A pod of ours."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    """resourceVersion."""
+    owner_kind: str = ""
+    owner_name: str = ""
+    owner_uid: str = ""
+    """The controller owner; empty for an orphan."""
+    deleting: bool = False
+    job: str = ""
+    """Label training.kubeflow.org/job-name."""
+    role: str = ""
+    """Label training.kubeflow.org/replica-type: the role in lower case."""
+    index: int = -1
+    """Label training.kubeflow.org/replica-index; -1 when absent or no number."""
+    attempt: int = -1
+    """Label version: which run of the job the pod belongs to; -1 when absent or no number."""
+    annotations: Pairs = ()
+    """Only the keys in builder.labels.POD_ANNOTATIONS_READ."""
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    ip: str = ""
+    host_ip: str = ""
+    node: str = ""
+    npus: int = 0
+    """Sum of the huawei.com/ requests of all containers."""
+    disrupted: str = ""
+    """Reason of a true DisruptionTarget condition, e.g. PreemptionByScheduler."""
+    containers: tuple[ContainerView, ...] = ()
+
+    def annotation(self, key: str) -> str:
+        """The annotation, or the empty string."""
+        return next((value for name, value in self.annotations if name == key), "")
+
+    def container(self, name: str) -> ContainerView | None:
+        return next((c for c in self.containers if c.name == name), None)
+
+
+class ServiceView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A Service of ours, or clusterd's."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    owner_kind: str = ""
+    owner_name: str = ""
+    owner_uid: str = ""
+    deleting: bool = False
+    job: str = ""
+    """Label training.kubeflow.org/job-name."""
+    cluster_ip: str = ""
+    ports: tuple[tuple[str, int], ...] = ()
+    """Name and number."""
+    role: str = ""
+    index: int = -1
+
+
+class GroupView(msgspec.Struct, frozen=True, kw_only=True):
+    """A PodGroup."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    owner_kind: str = ""
+    owner_name: str = ""
+    owner_uid: str = ""
+    deleting: bool = False
+    labels: Pairs = ()
+    annotations: Pairs = ()
+    spec: bytes = b"{}"
+    """JSON as stored."""
+    phase: str = ""
+    """Empty, Pending, Inqueue, Running, Unknown or Completed; an admission signal only."""
+    trouble: str = ""
+    """Message of the newest Unschedulable condition that is true."""
+
+    @property
+    def members(self) -> dict[str, int]:
+        """spec.minTaskMember: pods by role in lower case."""
+        found = msgspec.json.decode(self.spec, type=_GroupSpec)
+        return found.min_task_member or {}
+
+
+class _GroupSpec(msgspec.Struct, rename="camel"):
+    min_task_member: dict[str, int] | None = None
+
+
+class QueueView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A Volcano Queue."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    state: str = ""
+    """Open, Closed, Closing or Unknown; empty before Volcano's controllers have seen it."""
+
+
+class PriorityView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A PriorityClass."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    value: int = 0
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of any kind: its head parsed, spec and status as JSON until somebody asks.
+
+    Kept as bytes, so that unknown fields survive and a cached job costs one allocation, not fifty.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    generation: int = 0
+    created: str = ""
+    deleting: bool = False
+    labels: Pairs = ()
+    annotations: Pairs = ()
+    spec: bytes = b""
+    """Empty when the object has no spec."""
+    status: bytes = b""
