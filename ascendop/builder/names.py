@@ -1,0 +1,40 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Every name that we give."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+MAX_NAME: Final = 63
+"""Pod names double as host names and label values."""
+MAX_JOB_NAME: Final = 253
+
+
+def pod_name(job: str, role: str, index: int) -> str:
+    """<job>-<role in lower case>-<index>; too long, it is cut and a hash of the whole is put on.
+
+    Injective: two slots never share a name. Source: the training operators' contract for the
+    short form; the long form would be refused by the API server as a host name.
+    """
+    return fit(f"{job}-{role.lower().replace('/', '-')}-{index}")
+
+
+def fit(name: str, limit: int = MAX_NAME) -> str:
+    """The name itself, or its beginning and 8 hex digits of a hash where it is too long."""
+    if len(name) <= limit:
+        return name
+    digest = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
+    return f"{name[: limit - 9].rstrip('-.')}-{digest}"
+
+
+def pod_group_name(job: str, uid: str) -> str:
+    """<job>-<uid>: as ascend-operator calls them, and as the NPU plug-in keys its budgets."""
+    return f"{job}-{uid}"
+
+
+def rank_table_config_map(job: str) -> str:
+    """The user's ConfigMap that takes the rank table."""
+    return f"rings-config-{job}"

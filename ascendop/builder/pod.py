@@ -1,0 +1,131 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""One slot becomes one pod, for every kind."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Final
+
+from ascendop.api.kind import JobKind, JobView, PodSlot, S, Site
+from ascendop.api.model import Object
+from ascendop.builder import labels as keys
+from ascendop.builder.names import pod_group_name
+
+GANG_SCHEDULER: Final = "volcano"
+
+
+def pod_group_of(kind: JobKind[S], job: JobView[S]) -> str:
+    """Name of the job's PodGroup."""
+    return pod_group_name(job.name, job.uid) if kind.gang.uid_in_name else job.name
+
+
+def build_pod(kind: JobKind[S], job: JobView[S], slot: PodSlot, site: Site) -> Object:
+    """The pod of a slot: the user's template, with what the contract of the kind puts over it."""
+    template = slot.replica.template
+    meta = template.get("metadata") or {}
+    annotations = {**(meta.get("annotations") or {}), **kind.pod_annotations(job, slot)}
+    if site.gang:
+        annotations[keys.POD_GROUP] = pod_group_of(kind, job)
+        annotations.setdefault(keys.TASK_SPEC, slot.role.lower())
+    metadata: Object = {
+        "name": slot.name,
+        "namespace": job.namespace,
+        "labels": {**(meta.get("labels") or {}), **kind.pod_labels(job, slot, site)},
+        "ownerReferences": [job.owner],
+    }
+    if annotations:
+        metadata["annotations"] = annotations
+    if meta.get("finalizers"):
+        metadata["finalizers"] = list(meta["finalizers"])
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": _spec(kind, job, slot, site),
+    }
+
+
+def _spec(kind: JobKind[S], job: JobView[S], slot: PodSlot, site: Site) -> Object:
+    # Shallow, but for what is changed below: a template may be large and there may be thousands.
+    spec = dict(slot.replica.pod_spec)
+    spec["containers"] = [
+        _container(kind, job, slot, site, container) for container in slot.replica.containers
+    ]
+    waiting = kind.init_containers(job, slot)
+    if waiting:
+        spec["initContainers"] = [*(spec.get("initContainers") or ()), *waiting]
+    policy = slot.replica.restart_policy or kind.restart_policy
+    spec["restartPolicy"] = "Never" if policy == "ExitCode" else policy
+    if site.gang:
+        # Per template: the original leaves the sibling of a template with its own scheduler
+        # to the default scheduler, and the gang is torn (W-22).
+        spec["schedulerName"] = spec.get("schedulerName") or kind.scheduler(job) or GANG_SCHEDULER
+    return spec
+
+
+def _container(
+    kind: JobKind[S], job: JobView[S], slot: PodSlot, site: Site, container: Object
+) -> Object:
+    main = container.get("name") == kind.container
+    if not (main or kind.env_everywhere):
+        return container
+    added = kind.env(job, slot, site)
+    if not added:
+        return container
+    return {**container, "env": [*(container.get("env") or ()), *added]}
+
+
+def with_default_port(kind: JobKind[S], template: Object) -> Object:
+    """The template with the kind's port on its main container, where the user named none so."""
+    containers = (template.get("spec") or {}).get("containers") or []
+    main = next((c for c in containers if c.get("name") == kind.container), None)
+    if main is None:
+        main = containers[0] if containers else None
+    if main is None or any(p.get("name") == kind.port_name for p in main.get("ports") or ()):
+        return template
+    port = {"name": kind.port_name, "containerPort": kind.port, "protocol": "TCP"}
+    changed = copy.copy(template)
+    changed["spec"] = {
+        **template["spec"],
+        "containers": [
+            {**c, "ports": [*(c.get("ports") or ()), port]} if c is main else c for c in containers
+        ],
+    }
+    return changed
+
+
+def named_ports(container: Object | None) -> list[Object]:
+    """Service ports for a container: one per named port, with its protocol."""
+    found: dict[str, Object] = {}
+    for port in (container or {}).get("ports") or ():
+        name = str(port.get("name") or "")
+        if name and name not in found:
+            found[name] = {
+                "name": name,
+                "port": port["containerPort"],
+                "protocol": port.get("protocol") or "TCP",
+            }
+    return [found[name] for name in sorted(found)]
+
+
+def build_service(
+    job: JobView[S], name: str, labels: Mapping[str, str], ports: list[Object], *, headless: bool
+) -> Object:
+    """A Service for one pod: its labels are its selector."""
+    spec: Object = {"selector": dict(labels), "ports": ports}
+    if headless:
+        spec["clusterIP"] = "None"
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": job.namespace,
+            "labels": dict(labels),
+            "ownerReferences": [job.owner],
+        },
+        "spec": spec,
+    }
