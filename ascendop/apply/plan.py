@@ -1,0 +1,150 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""What is to be done, as data: it can be printed, compared, tested and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ascendop.api.model import Object
+from ascendop.kube.resource import Resource
+
+StepName = Literal["attempt", "group", "services", "pods", "clean", "ungroup", "job"]
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make an object under its fixed name; one that is there already and ours is success."""
+
+    resource: Resource
+    object: Object
+
+    @property
+    def name(self) -> str:
+        return str(self.object["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Server-side apply of our fields only; everybody else's stay."""
+
+    resource: Resource
+    object: Object
+
+    @property
+    def name(self) -> str:
+        return str(self.object["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Merge patch of metadata, safe on a stale read by uid and resourceVersion."""
+
+    resource: Resource
+    name: str
+    uid: str
+    version: str
+    body: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete exactly this object: one of the same name with another uid is left alone."""
+
+    resource: Resource
+    name: str
+    uid: str
+    grace_s: int | None = None
+
+
+Write = Create | Apply | Patch | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Writes that may go out side by side. Steps follow each other; a failed one stops the rest."""
+
+    name: StepName
+    writes: tuple[Write, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A write that was refused or got no answer."""
+
+    step: StepName
+    write: Write
+    message: str
+    waits: bool = False
+    """Nothing is wrong: the name is still taken by an object that is on its way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of the steps."""
+
+    written: tuple[tuple[StepName, Write], ...] = ()
+    """Writes that changed something, in order; one that found its object there is not in it."""
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EventNote:
+    """An Event about the job."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    note: str
+    action: str = "Reconcile"
+    pod: str = ""
+    """Name of the pod that it is also about; one of equal text for another pod is another Event."""
+    pod_uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """How the job stands after the steps."""
+
+    status: Object
+    """The whole status as it should be; the executor sends the difference, or nothing."""
+    events: tuple[EventNote, ...] = ()
+
+
+Concluder = Callable[[Done], Conclusion | None]
+"""Pure: how the job stands after the steps; None when nothing is to be said."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableWish:
+    """The rank table as it should be, in whichever places the user provides for it."""
+
+    content: str
+    """JSON."""
+    config_map: str
+    """Name of the user's ConfigMap; it is never made, only filled."""
+    directory: str
+    """<namespace>.<job> below the shared root; empty when no pod mounts one."""
+    only_over_completed: bool = False
+    """Write only where a completed table stands: one that never was is not called lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the reconciler decided; nothing in it depends on when or how often it is executed."""
+
+    conclude: Concluder
+    steps: tuple[Step, ...] = ()
+    table: TableWish | None = None
+    destructive: bool = False
+    """Something is deleted or counted: the cache must have seen our own last writes."""
+    again_after_s: float | None = None
+    """Look again after so many seconds: a deadline, a TTL."""
+    at_once: bool = field(default=False)
+    """Look again as soon as the steps have worked: the next ones need their answers."""
+
+
+def nothing(_done: Done) -> None:
+    """The conclusion of a plan that leaves the status alone."""
