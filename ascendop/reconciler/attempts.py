@@ -1,0 +1,92 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which generation a job's pods belong to, so that no restart of ours forgets or doubles one.
+
+A pod that is lost comes back with a higher `version` label, and the reschedule budget counts how
+far that label got. The original counts in memory, from deletion events: an operator restart sets
+it to zero (W-7). Here the count stands in an annotation of the job, written *before* the pods are
+replaced, together with the slots that the newest generation consists of and whether they have
+been made: a crash at any moment neither loses a loss nor counts it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from ascendop.api.observed import PodView
+
+
+class _Stored(msgspec.Struct, omit_defaults=True):
+    attempt: int
+    slots: list[str] | None = None
+    made: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """The newest generation of a job's pods."""
+
+    current: int = 0
+    slots: frozenset[str] | None = None
+    """Pods that were made for it; None for all."""
+    made: bool = True
+    """Every one of them has been seen to exist."""
+
+    def text(self) -> str:
+        """As the annotation has it."""
+        slots = None if self.slots is None else sorted(self.slots)
+        return msgspec.json.encode(_Stored(self.current, slots, self.made)).decode()
+
+
+def read_attempts(annotation: str, pods: Iterable[PodView]) -> Attempts:
+    """What is stored; without it, what the labels of the pods say, as they do after a take-over."""
+    try:
+        stored = msgspec.json.decode(annotation, type=_Stored) if annotation else None
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        stored = None  # edited by hand: the pods know enough to go on
+    if stored is not None:
+        slots = None if stored.slots is None else frozenset(stored.slots)
+        return Attempts(stored.attempt, slots, stored.made)
+    found = {pod.name: max(pod.attempt, 0) for pod in pods}
+    newest = max(found.values(), default=0)
+    if newest == 0:
+        return Attempts()
+    return Attempts(newest, frozenset(name for name, n in found.items() if n == newest))
+
+
+def next_attempts(
+    before: Attempts, wanted: Iterable[str], existing: Iterable[str], *, started: bool
+) -> Attempts:
+    """The generation after these pods were found.
+
+    wanted:    names of all pods that the job should have and has had before.
+    existing:  names of those that exist.
+    started:   all pods of the job have been made once; before that nothing can be lost.
+    """
+    if not started:
+        return before
+    everything, there = frozenset(wanted), frozenset(existing)
+    newest = everything if before.slots is None else before.slots & everything
+    lost = everything - there
+    if not before.made:
+        if newest <= there:
+            return _joined(Attempts(before.current, before.slots), lost, everything)
+        return _joined(before, lost - newest, everything)
+    if lost & newest:
+        return Attempts(before.current + 1, _named(lost, everything), made=False)
+    return _joined(before, lost, everything)
+
+
+def _joined(before: Attempts, lost: frozenset[str], everything: frozenset[str]) -> Attempts:
+    """Survivors of older generations that are lost now come back as members of the newest."""
+    if not lost or before.slots is None:
+        return before
+    return Attempts(before.current, _named(before.slots | lost, everything), made=False)
+
+
+def _named(slots: frozenset[str], everything: frozenset[str]) -> frozenset[str] | None:
+    return None if slots >= everything else slots

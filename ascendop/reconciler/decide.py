@@ -1,0 +1,294 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""A snapshot becomes a plan: one pass over one job, the same for every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from ascendop.api.kind import JobView, PodSlot, Site
+from ascendop.api.life import Facts, Verdict, decide_life
+from ascendop.api.model import Object
+from ascendop.api.observed import PodView
+from ascendop.apply.plan import (
+    Apply,
+    Concluder,
+    Conclusion,
+    Create,
+    Delete,
+    Done,
+    EventNote,
+    Patch,
+    Plan,
+    Step,
+    nothing,
+)
+from ascendop.builder import labels as keys
+from ascendop.builder.pod import build_pod
+from ascendop.errors import InvalidJobError
+from ascendop.gang.admission import Waiting, admission
+from ascendop.gang.drift import group_drift, settle
+from ascendop.kube.resource import POD_GROUPS, PODS, SERVICES
+from ascendop.reconciler.attempts import Attempts, next_attempts, read_attempts
+from ascendop.reconciler.finish import finish, job_resource, suspend
+from ascendop.reconciler.group import wanted_group
+from ascendop.reconciler.notes import exit_notes, template_notes, write_notes
+from ascendop.reconciler.pods import PodDiff, diff_pods, is_backup, slots
+from ascendop.reconciler.refuse import refuse, unknown_queue
+from ascendop.reconciler.snapshot import AnySnapshot
+from ascendop.reconciler.status import (
+    Conditions,
+    count_pods,
+    put_condition,
+    with_conditions,
+    with_times,
+)
+from ascendop.reconciler.table import table_wish
+from ascendop.times import parse_time, rfc3339
+
+OURS: Final = {None, "kubeflow.org/training-operator", "ascendop.io/ascendop"}
+"""Values of runPolicy.managedBy under which a job is ours."""
+
+
+def decide(s: AnySnapshot) -> Plan:
+    """What to do about this job now. Pure: the same snapshot gives the same plan."""
+    if s.row.deleting:
+        return Plan(nothing)  # owner references take the children along
+    if s.finished:
+        return finish(s)
+    if isinstance(s.job, InvalidJobError):
+        return refuse(s, s.job)
+    return _decide_runnable(s, s.job)
+
+
+def _decide_runnable(s: AnySnapshot, job: JobView[Any]) -> Plan:
+    if job.run_policy.managed_by not in OURS:
+        return Plan(nothing)
+    if job.run_policy.suspend:
+        return suspend(s)
+    problem = unknown_queue(s, job)
+    if problem is not None:
+        return refuse(s, InvalidJobError([problem]))
+    return _Pass(s, job).plan()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """One pass over a living job, step by step; each step may end it."""
+
+    s: AnySnapshot
+    job: JobView[Any]
+
+    def plan(self) -> Plan:
+        s, job = self.s, self.job
+        pods = tuple(pod for pod in s.pods if not is_backup(pod))
+        group = tuple(self._group())
+        waiting = admission(
+            gang=s.world.gang,
+            served=s.world.groups_served,
+            group=s.group,
+            pods_alive=sum(not pod.deleting for pod in pods),
+        )
+        attempts = self._attempts(pods)
+        diff = diff_pods(s.kind, job, pods)
+        verdict = decide_life(s.kind.rules, self._facts(pods, diff, attempts))
+        if verdict is not None and verdict.final:
+            return Plan(self._concluding(pods, verdict), destructive=True)
+        if isinstance(waiting, Waiting):
+            return Plan(self._waiting(waiting), _some(Step("group", group)))
+        services, ready = self._services()
+        if not ready:
+            return Plan(self._unaddressed, _some(Step("group", group), services), at_once=True)
+        steps = _some(
+            Step("group", group),
+            services,
+            self._attempt(attempts),
+            Step("pods", tuple(self._pods(diff, attempts))),
+        )
+        return Plan(
+            self._concluding(pods, verdict),
+            steps,
+            table=table_wish(s.kind, job, s.pods),
+            destructive=bool(diff.surplus or diff.replaced) or attempts != self._stored(pods),
+            again_after_s=self._due_in_s(),
+        )
+
+    # What there should be.
+
+    def _group(self) -> Iterable[Apply]:
+        if not self.s.world.gang or not self.s.world.groups_served:
+            return
+        want = wanted_group(self.s, self.job)
+        if self.s.group is None:
+            yield Apply(POD_GROUPS, want)
+        elif group_drift(self.s.group, want):
+            yield Apply(POD_GROUPS, settle(self.s.group, want))
+
+    def _services(self) -> tuple[Step, bool]:
+        """Services to make, and whether pods can be made already."""
+        found = {service.name: service for service in self.s.services}
+        wanted = self.s.kind.services(self.job)
+        missing = [w for w in wanted if w["metadata"]["name"] not in found]
+        step = Step("services", tuple(Create(SERVICES, w) for w in missing))
+        if not self.s.kind.waits_for_addresses:
+            return step, True
+        return step, not missing and all(found[w["metadata"]["name"]].cluster_ip for w in wanted)
+
+    def _pods(self, diff: PodDiff, attempts: Attempts) -> Iterable[Create | Delete]:
+        site = Site(
+            addresses={service.name: service.cluster_ip for service in self.s.services},
+            clusterd=self.s.world.clusterd,
+            gang=self.s.world.gang,
+            attempt=attempts.current,
+        )
+        for pod in (*diff.surplus, *diff.replaced):
+            yield Delete(PODS, pod.name, pod.uid)
+        for slot in diff.missing:
+            yield Create(PODS, build_pod(self.s.kind, self.job, slot, site))
+
+    # Generations.
+
+    def _stored(self, pods: Sequence[PodView]) -> Attempts:
+        return read_attempts(dict(self.s.row.annotations).get(keys.ATTEMPT_ANNOTATION, ""), pods)
+
+    def _attempts(self, pods: Sequence[PodView]) -> Attempts:
+        stored = self._stored(pods)
+        if not self.s.kind.attempts:
+            return stored
+        return next_attempts(
+            stored,
+            (slot.name for slot in self._settled_slots()),
+            (pod.name for pod in pods),
+            started=bool(self.s.status.get("startTime")),
+        )
+
+    def _settled_slots(self) -> Iterable[PodSlot]:
+        """Slots that have had a pod before: those that a scale-up has just added have not."""
+        known = self.s.group.members if self.s.group is not None else {}
+        for slot in slots(self.s.kind, self.job):
+            if slot.index < known.get(slot.role.lower(), slot.index + 1):
+                yield slot
+
+    def _attempt(self, attempts: Attempts) -> Step:
+        row = self.s.row
+        text = attempts.text()
+        stored = dict(row.annotations).get(keys.ATTEMPT_ANNOTATION, "")
+        if not self.s.kind.attempts or text == stored or (not stored and attempts == Attempts()):
+            return Step("attempt", ())
+        body: Object = {"metadata": {"annotations": {keys.ATTEMPT_ANNOTATION: text}}}
+        patch = Patch(job_resource(self.s), row.name, row.uid, row.version, body)
+        return Step("attempt", (patch,))
+
+    # What it means.
+
+    def _facts(self, pods: Sequence[PodView], diff: PodDiff, attempts: Attempts) -> Facts:
+        s, job = self.s, self.job
+        return Facts(
+            kind=s.kind.kind,
+            namespace=job.namespace,
+            job=job.name,
+            counts=count_pods(s.kind, job, pods),
+            wanted={role: replica.count for role, replica in job.replicas.items()},
+            policies={role: r.restart_policy or "" for role, r in job.replicas.items()},
+            conditions=tuple(c.type for c in s.conditions if c.status == "True"),
+            restarting=diff.roles_replaced(job.replicas),
+            attempt=attempts.current,
+            attempt_limit=s.kind.attempt_limit(job),
+            gang=s.world.gang,
+            retries_left=s.world.retries_left,
+            retry_wanted=bool(job.labels.get(keys.FAULT_RETRY_TIMES)),
+            overdue=(due := self._due_in_s()) is not None and due <= 0,
+            elastic=s.kind.elastic(job),
+        )
+
+    def _due_in_s(self) -> float | None:
+        """Seconds until the job has been active for as long as it may be."""
+        limit, started = self.job.run_policy.active_deadline_seconds, self.s.status.get("startTime")
+        if limit is None or not started:
+            return None
+        due = parse_time(str(started)) + timedelta(seconds=limit)
+        return (due - self.s.now).total_seconds()
+
+    def _first(self) -> Conditions:
+        """Conditions to go on from: a job that has none yet was created just now."""
+        before, words = self.s.conditions, self.s.kind.words
+        resumed = f"{self.s.kind.kind}Resumed", f"{self.s.kind.kind} {self.job.name} is resumed."
+        if any(c.type == "Suspended" and c.status == "True" for c in before):
+            before = put_condition(before, "Suspended", *resumed, self.s.now, "False")
+        if any(c.type == "Created" for c in before):
+            return before
+        reason, text = words.created
+        text = text.format(kind=self.s.kind.kind, namespace=self.job.namespace, job=self.job.name)
+        return (*put_condition((), "Created", reason, text, self.s.now), *before)
+
+    def _waiting(self, waiting: Waiting) -> Concluder:
+        def conclude(done: Done) -> Conclusion:
+            reason, text = waiting.reason, waiting.message
+            events = tuple(write_notes(self.s.kind, self.job.name, done))
+            if done.failures:
+                return self._failed(done, events, self.s.status)
+            after = self._first()
+            if not self.s.kind.words.created_first:
+                after = put_condition(after, "Created", reason, text, self.s.now)
+            if after == self.s.conditions:
+                return Conclusion(self.s.status, events)
+            status = {**self.s.status, "lastReconcileTime": rfc3339(self.s.now)}
+            return Conclusion(with_conditions(status, after), events)
+
+        return conclude
+
+    def _unaddressed(self, done: Done) -> Conclusion | None:
+        if not done.failures:
+            return None
+        events = tuple(write_notes(self.s.kind, self.job.name, done))
+        return self._failed(done, events, self.s.status)
+
+    def _failed(self, done: Done, events: tuple[EventNote, ...], status: Object) -> Conclusion:
+        """A write was refused: the contract of some kinds puts that into the Created condition."""
+        after, words = self._first(), self.s.kind.words
+        for failure in done.failures:
+            reason = words.step_failed.get(failure.step)
+            if reason and not failure.waits:
+                after = put_condition(after, "Created", reason, failure.message, self.s.now)
+        return Conclusion(with_conditions(status, after), events)
+
+    def _concluding(self, pods: Sequence[PodView], verdict: Verdict | None) -> Concluder:
+        def conclude(done: Done) -> Conclusion:
+            s, job = self.s, self.job
+            counts = count_pods(s.kind, job, pods)
+            shown = {role: s.kind.counts(job, role, found) for role, found in counts.items()}
+            status = {**s.status, "replicaStatuses": shown}
+            made = any(isinstance(write, Create) for _, write in done.written)
+            events = (
+                *write_notes(s.kind, job.name, done),
+                *(template_notes(s.kind, job, gang=s.world.gang) if made else ()),
+                *exit_notes(s.kind, job, pods, s.status, counts),
+            )
+            if done.failures:
+                return self._failed(done, events, status)
+            before = self._first()
+            after = before
+            said: tuple[EventNote, ...] = ()
+            if verdict is not None:
+                after = put_condition(before, verdict.type, verdict.reason, verdict.message, s.now)
+                said = _verdict_notes(verdict) if after != before else ()
+            ended = verdict is not None and verdict.final
+            status = with_times(with_conditions(status, after), s.now, started=True, ended=ended)
+            return Conclusion(status, (*events, *said))
+
+        return conclude
+
+
+def _verdict_notes(verdict: Verdict) -> tuple[EventNote, ...]:
+    return tuple(
+        EventNote(type_, reason or verdict.reason, verdict.message, "Reconcile")
+        for type_, reason in verdict.events
+    )
+
+
+def _some(*steps: Step) -> tuple[Step, ...]:
+    return tuple(step for step in steps if step.writes)

@@ -1,0 +1,35 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The PodGroup that a job should have."""
+
+from __future__ import annotations
+
+from ascendop.api.kind import JobView, S
+from ascendop.api.model import Object
+from ascendop.builder.pod import pod_group_of
+from ascendop.gang.podgroup import GangRole, GangSpec, build_pod_group
+from ascendop.reconciler.snapshot import Snapshot
+
+
+def wanted_group(s: Snapshot[S], job: JobView[S]) -> Object:
+    """Our fields of the PodGroup, for server-side apply."""
+    style = s.kind.gang
+    leaders = {role.name for role in s.kind.roles(job.labels) if role.leader}
+    return build_pod_group(
+        GangSpec(
+            namespace=job.namespace,
+            name=pod_group_of(s.kind, job),
+            labels=job.labels if style.copies_labels else {},
+            annotations=job.annotations,
+            owner=job.owner,
+            roles=tuple(
+                GangRole(role, replica.count, replica.template, leader=role in leaders)
+                for role, replica in job.replicas.items()
+            ),
+            policy=job.run_policy.scheduling_policy,
+            task_members=style.task_members,
+            extra_labels=style.extra_labels(job.annotations),
+        ),
+        s.world.priorities,
+    )

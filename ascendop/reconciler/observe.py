@@ -1,0 +1,152 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Stores become a snapshot; raw objects stop here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from ascendop.api.kind import JobKind, JobView
+from ascendop.api.observed import (
+    GroupView,
+    JobRow,
+    PodView,
+    PriorityView,
+    QueueView,
+    ServiceView,
+)
+from ascendop.builder.ascend_env import CLUSTERD_DOMAIN
+from ascendop.builder.pod import pod_group_of
+from ascendop.clock import WallClock
+from ascendop.errors import InvalidJobError
+from ascendop.informer.store import Store
+from ascendop.kube.resource import Key
+from ascendop.reconciler.snapshot import AnySnapshot, Snapshot, World
+from ascendop.reconciler.validate import parse_job
+
+OWNER: Final = "owner"
+"""Index of children by the uid of their controller."""
+_STATUS = msgspec.json.Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """The cluster, mirrored: what snapshots are taken of."""
+
+    jobs: Mapping[str, Store[JobRow]]
+    """By kind."""
+    pods: Store[PodView]
+    services: Store[ServiceView]
+    groups: Store[GroupView]
+    queues: Store[QueueView]
+    priorities: Store[PriorityView]
+    clusterd: Store[ServiceView]
+    """At most the one Service of MindCluster's clusterd."""
+    groups_served: Callable[[], bool]
+    queues_known: Callable[[], bool]
+
+
+class Observer:
+    """Takes snapshots. Costs what the job is large, never what the cluster is."""
+
+    def __init__(
+        self,
+        kinds: Mapping[str, JobKind[Any]],
+        stores: Stores,
+        wall: WallClock,
+        *,
+        gangs: Mapping[str, bool],
+    ) -> None:
+        """`gangs` says for each kind whether its pods start as a gang."""
+        self._kinds = kinds
+        self._stores = stores
+        self._wall = wall
+        self._gangs = gangs
+        self._parsed: dict[str, tuple[object, JobView[Any] | InvalidJobError]] = {}
+        """By uid, with what it was parsed from: again when the job changes, not when a pod does."""
+
+    def snapshot(self, key: Key) -> AnySnapshot | None:
+        """The job as it is known now; None when there is none."""
+        kind, stores = self._kinds[key.kind], self._stores
+        row = stores.jobs[key.kind].get(key.namespace, key.name)
+        if row is None:
+            return None
+        job = self._parse(kind, row)
+        pods = stores.pods.by_index(OWNER, row.uid)
+        pods.sort(key=_by_slot)
+        return Snapshot(
+            kind=kind,
+            row=row,
+            job=job,
+            status=_STATUS.decode(row.status) if row.status else {},
+            pods=tuple(pods),
+            services=tuple(stores.services.by_index(OWNER, row.uid)),
+            group=self._group(kind, row, job),
+            world=self._world(kind, job),
+            now=self._wall(),
+        )
+
+    def version_of(self, snapshot: AnySnapshot) -> str:
+        """The job's newest version, if it is still the same job: our own writes have moved it."""
+        row = snapshot.row
+        now = self._stores.jobs[snapshot.kind.kind].get(row.namespace, row.name)
+        return now.version if now is not None and now.uid == row.uid else ""
+
+    def forget(self, uid: str) -> None:
+        """The job is gone."""
+        self._parsed.pop(uid, None)
+
+    def _parse(self, kind: JobKind[Any], row: JobRow) -> JobView[Any] | InvalidJobError:
+        facts = (row.generation, row.labels, row.annotations)
+        before = self._parsed.get(row.uid)
+        if before is not None and before[0] == facts:
+            return before[1]
+        try:
+            job: JobView[Any] | InvalidJobError = parse_job(kind, row)
+        except InvalidJobError as error:
+            job = error
+        self._parsed[row.uid] = (facts, job)
+        return job
+
+    def _group(
+        self, kind: JobKind[Any], row: JobRow, job: JobView[Any] | InvalidJobError
+    ) -> GroupView | None:
+        owned = self._stores.groups.by_index(OWNER, row.uid)
+        if isinstance(job, InvalidJobError):
+            return owned[0] if owned else None
+        name = pod_group_of(kind, job)
+        return next((group for group in owned if group.name == name), None)
+
+    def _world(self, kind: JobKind[Any], job: JobView[Any] | InvalidJobError) -> World:
+        stores = self._stores
+        runnable = job if isinstance(job, JobView) else None
+        return World(
+            gang=self._gangs[kind.kind],
+            groups_served=stores.groups_served(),
+            queues_known=stores.queues_known(),
+            queue=self._queue(runnable) if runnable else None,
+            priorities=self._priorities(runnable) if runnable else {},
+            clusterd=self._clusterd(),
+        )
+
+    def _queue(self, job: JobView[Any]) -> QueueView | None:
+        policy = job.run_policy.scheduling_policy
+        return self._stores.queues.get("", policy.queue) if policy and policy.queue else None
+
+    def _priorities(self, job: JobView[Any]) -> Mapping[str, int]:
+        names = {str(r.pod_spec.get("priorityClassName") or "") for r in job.replicas.values()}
+        rows = ((name, self._stores.priorities.get("", name)) for name in names if name)
+        return {name: row.value for name, row in rows if row is not None}
+
+    def _clusterd(self) -> str:
+        found: Sequence[ServiceView] = self._stores.clusterd.rows()
+        return next((s.cluster_ip for s in found if s.cluster_ip), CLUSTERD_DOMAIN)
+
+
+def _by_slot(pod: PodView) -> tuple[str, int, str]:
+    return pod.role, pod.index, pod.name

@@ -1,0 +1,71 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Everything that one decision may look at, read in one go and never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Generic
+
+from ascendop.api.job import Condition
+from ascendop.api.kind import JobKind, JobView, S
+from ascendop.api.model import Object
+from ascendop.api.observed import GroupView, JobRow, PodView, QueueView, ServiceView
+from ascendop.errors import InvalidJobError
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a decision needs to know of the cluster beside the job and its children."""
+
+    gang: bool
+    """Gang scheduling is on for this kind."""
+    groups_served: bool
+    """The cluster has PodGroups, that is, Volcano is installed."""
+    queues_known: bool
+    """The list of queues can be trusted: without it a missing one is no mistake of the user's."""
+    queue: QueueView | None
+    """The queue that the job names."""
+    priorities: Mapping[str, int]
+    """Values of the PriorityClasses that the job's templates name."""
+    clusterd: str
+    """Address of MindCluster's clusterd, or its domain."""
+    retries_left: int | None = None
+    """What the NPU scheduler plug-in has left of fault-retry-times; None when it says nothing."""
+    table_root: str = ""
+    """Shared directory of rank tables as this process sees it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Generic[S]):
+    """A job, its children and the world at one moment."""
+
+    kind: JobKind[S]
+    row: JobRow
+    job: JobView[S] | InvalidJobError
+    """The job, or everything that keeps it from running as written."""
+    status: Object
+    """As stored; fields that we do not know are kept."""
+    pods: tuple[PodView, ...]
+    """Pods whose controller is this very job, by uid; in order of role and index."""
+    services: tuple[ServiceView, ...]
+    group: GroupView | None
+    world: World
+    now: datetime
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        found = self.status.get("conditions") or ()
+        return tuple(Condition.parse(c) for c in found if isinstance(c, dict))
+
+    @property
+    def finished(self) -> bool:
+        """Ended stays ended."""
+        final = {"Succeeded", "Failed"}
+        return any(c.type in final and c.status == "True" for c in self.conditions)
+
+
+AnySnapshot = Snapshot[Any]
