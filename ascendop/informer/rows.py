@@ -1,0 +1,342 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The fields of each cached resource that are read, and the flat view made of them.
+
+What is not named here never becomes a Python object: the decoder skips it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from ascendop.api.observed import (
+    ContainerView,
+    GroupView,
+    JobRow,
+    Pairs,
+    PodView,
+    PriorityView,
+    QueueView,
+    ServiceView,
+)
+from ascendop.builder import labels as keys
+from ascendop.builder.integers import integer
+from ascendop.informer.metadata import Meta, Owner
+from ascendop.informer.pool import Pool
+from ascendop.informer.represent import StructForm
+from ascendop.kube.quantity import Quantity, QuantityError
+
+
+class Wire(msgspec.Struct, rename="camel", gc=False):
+    """A part of an object, in the spelling of the API."""
+
+
+_NOBODY: Final = Owner()
+
+
+class Terminated(Wire):
+    exit_code: int = 0
+    reason: str = ""
+
+
+class Waiting(Wire):
+    reason: str = ""
+
+
+class State(Wire):
+    terminated: Terminated | None = None
+    waiting: Waiting | None = None
+    running: msgspec.Raw | None = None
+
+
+class ContainerStatus(Wire):
+    name: str
+    ready: bool = False
+    restart_count: int = 0
+    state: State | None = None
+
+
+class PodCondition(Wire):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class PodStatus(Wire):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    conditions: list[PodCondition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+
+
+class Resources(Wire):
+    requests: dict[str, str | int | float] | None = None
+
+
+class Container(Wire):
+    resources: Resources | None = None
+
+
+class PodSpec(Wire):
+    node_name: str = ""
+    containers: list[Container] | None = None
+
+
+class Pod(Wire):
+    metadata: Meta
+    spec: PodSpec | None = None
+    status: PodStatus | None = None
+
+
+class ServicePort(Wire):
+    port: int = 0
+    name: str = ""
+
+
+class ServiceSpec(Wire):
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    ports: list[ServicePort] | None = None
+
+
+class Service(Wire):
+    metadata: Meta
+    spec: ServiceSpec | None = None
+
+
+class GroupCondition(Wire):
+    type: str = ""
+    status: str = ""
+    message: str = ""
+
+
+class GroupStatus(Wire):
+    phase: str = ""
+    conditions: list[GroupCondition] | None = None
+
+
+class Group(Wire):
+    metadata: Meta
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: GroupStatus | None = None
+
+
+class QueueStatus(Wire):
+    state: str = ""
+
+
+class Queue(Wire):
+    metadata: Meta
+    status: QueueStatus | None = None
+
+
+class Priority(Wire):
+    metadata: Meta
+    value: int = 0
+
+
+class Job(Wire):
+    metadata: Meta
+    spec: msgspec.Raw = msgspec.Raw(b"")
+    status: msgspec.Raw = msgspec.Raw(b"")
+
+
+def pod_row(pod: Pod, pool: Pool) -> PodView:
+    meta, owner = pod.metadata, pod.metadata.controller() or _NOBODY
+    labels, status, spec = meta.labels or {}, pod.status or PodStatus(), pod.spec or PodSpec()
+    return PodView(
+        namespace=pool(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        owner_kind=pool(owner.kind),
+        owner_name=pool(owner.name),
+        owner_uid=pool(owner.uid),
+        deleting=meta.deletion_timestamp is not None,
+        job=pool(labels.get(keys.JOB_NAME, "")),
+        role=pool(labels.get(keys.REPLICA_TYPE, "")),
+        index=_number(labels.get(keys.REPLICA_INDEX) or labels.get(keys.SHORT_REPLICA_INDEX)),
+        attempt=_number(labels.get(keys.ATTEMPT)),
+        annotations=_read(meta.annotations, pool),
+        phase=pool(status.phase),
+        reason=pool(status.reason),
+        message=status.message,
+        ip=status.pod_ip,
+        host_ip=pool(status.host_ip),
+        node=pool(spec.node_name),
+        npus=sum(map(_npus, spec.containers or ())),
+        disrupted=_disrupted(status),
+        containers=tuple([_container(c, pool) for c in status.container_statuses or ()]),
+    )
+
+
+def _read(annotations: Mapping[str, str] | None, pool: Pool) -> Pairs:
+    if not annotations:
+        return ()
+    read = keys.POD_ANNOTATIONS_READ
+    return tuple([(pool(key), value) for key, value in annotations.items() if key in read])
+
+
+def _container(found: ContainerStatus, pool: Pool) -> ContainerView:
+    state = found.state or State()
+    name, code, reason = "", 0, ""
+    if state.terminated is not None:
+        name, code, reason = "terminated", state.terminated.exit_code, state.terminated.reason
+    elif state.waiting is not None:
+        name, reason = "waiting", state.waiting.reason
+    elif state.running is not None:
+        name = "running"
+    return ContainerView(
+        pool(found.name), name, found.ready, found.restart_count, code, pool(reason)
+    )
+
+
+def _npus(container: Container) -> int:
+    requests = container.resources.requests if container.resources else None
+    if not requests:
+        return 0
+    return sum(_amount(value) for key, value in requests.items() if keys.NPU_PREFIX in key)
+
+
+def _amount(value: str | float) -> int:
+    try:
+        return Quantity.parse(value).whole
+    except QuantityError:
+        return 0  # the API server refuses such a pod; a row must not fail over it
+
+
+def _disrupted(status: PodStatus) -> str:
+    for condition in status.conditions or ():
+        if condition.type == "DisruptionTarget" and condition.status == "True":
+            return condition.reason
+    return ""
+
+
+def _number(text: str | None) -> int:
+    found = integer(text or "")
+    return -1 if found is None else found
+
+
+def service_row(service: Service, pool: Pool) -> ServiceView:
+    meta, spec = service.metadata, service.spec or ServiceSpec()
+    owner, labels = meta.controller() or _NOBODY, meta.labels or {}
+    return ServiceView(
+        namespace=pool(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        owner_kind=pool(owner.kind),
+        owner_name=pool(owner.name),
+        owner_uid=pool(owner.uid),
+        deleting=meta.deletion_timestamp is not None,
+        job=pool(labels.get(keys.JOB_NAME, "")),
+        cluster_ip="" if spec.cluster_ip == "None" else spec.cluster_ip,
+        ports=tuple([(pool(port.name), port.port) for port in spec.ports or ()]),
+        role=pool(labels.get(keys.REPLICA_TYPE, "")),
+        index=_number(labels.get(keys.REPLICA_INDEX)),
+    )
+
+
+def group_row(group: Group, pool: Pool) -> GroupView:
+    meta, status = group.metadata, group.status or GroupStatus()
+    owner = meta.controller() or _NOBODY
+    return GroupView(
+        namespace=pool(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        owner_kind=pool(owner.kind),
+        owner_name=pool(owner.name),
+        owner_uid=pool(owner.uid),
+        deleting=meta.deletion_timestamp is not None,
+        labels=_pairs(meta.labels),
+        annotations=_pairs(meta.annotations),
+        spec=bytes(group.spec),
+        phase=pool(status.phase),
+        trouble=_trouble(status),
+    )
+
+
+def _trouble(status: GroupStatus) -> str:
+    for condition in reversed(status.conditions or ()):
+        if condition.type == "Unschedulable" and condition.status == "True":
+            return condition.message
+    return ""
+
+
+def queue_row(queue: Queue, pool: Pool) -> QueueView:
+    meta, status = queue.metadata, queue.status or QueueStatus()
+    return QueueView(
+        namespace="",
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        state=pool(status.state),
+    )
+
+
+def priority_row(priority: Priority, _pool: Pool) -> PriorityView:
+    meta = priority.metadata
+    return PriorityView(
+        namespace="",
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        value=priority.value,
+    )
+
+
+def job_row(job: Job, pool: Pool) -> JobRow:
+    meta = job.metadata
+    return JobRow(
+        namespace=pool(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        generation=meta.generation,
+        created=meta.creation_timestamp or "",
+        deleting=meta.deletion_timestamp is not None,
+        labels=_pairs(meta.labels),
+        annotations=_pairs(meta.annotations),
+        spec=bytes(job.spec),
+        status=bytes(job.status),
+    )
+
+
+def _pairs(found: Mapping[str, str] | None) -> Pairs:
+    return tuple(found.items()) if found else ()
+
+
+def pods_form() -> StructForm[Pod, PodView]:
+    """How pods are cached; the other forms likewise."""
+    return StructForm(Pod, pod_row, lambda meta, pool: pod_row(Pod(metadata=meta), pool))
+
+
+def services_form() -> StructForm[Service, ServiceView]:
+    return StructForm(
+        Service, service_row, lambda meta, pool: service_row(Service(metadata=meta), pool)
+    )
+
+
+def groups_form() -> StructForm[Group, GroupView]:
+    return StructForm(Group, group_row, lambda meta, pool: group_row(Group(metadata=meta), pool))
+
+
+def queues_form() -> StructForm[Queue, QueueView]:
+    return StructForm(Queue, queue_row, lambda meta, pool: queue_row(Queue(metadata=meta), pool))
+
+
+def priorities_form() -> StructForm[Priority, PriorityView]:
+    return StructForm(
+        Priority, priority_row, lambda meta, pool: priority_row(Priority(metadata=meta), pool)
+    )
+
+
+def jobs_form() -> StructForm[Job, JobRow]:
+    return StructForm(Job, job_row, lambda meta, pool: job_row(Job(metadata=meta), pool))
