@@ -18,7 +18,7 @@ def manifests(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
     """Texts by path below manifests/, in order of paths."""
     files = {**_crds(kinds), **_rbac(kinds), **_deploy()}
     files["kustomization.yaml"] = yaml_file(
-        [_kustomization(["crd", "rbac", "deploy"])],
+        [_kustomization(sorted(files, key=_order))],
         "The operator of a whole cluster: kubectl apply --server-side -k manifests/",
     )
     files |= _namespaced(kinds)
@@ -26,33 +26,34 @@ def manifests(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
     return dict(sorted(files.items()))
 
 
+def _order(path: str) -> tuple[bool, int, str]:
+    """The namespace before what is in it, CRDs and rights before who needs them."""
+    folder = path.split("/", maxsplit=1)[0]
+    return path != "deploy/namespace.yaml", ("crd", "rbac", "deploy").index(folder), path
+
+
 def _crds(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
-    named = {f"{kind.plural}.{kind.group}.yaml": yaml_file([crd(kind)]) for kind in kinds.values()}
-    return _folder("crd", named)
+    return {
+        f"crd/{kind.plural}.{kind.group}.yaml": yaml_file([crd(kind)]) for kind in kinds.values()
+    }
 
 
 def _rbac(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
-    return _folder(
-        "rbac",
-        {
-            "service_account.yaml": yaml_file([rbac.service_account()]),
-            "role.yaml": yaml_file(rbac.cluster_rights(kinds)),
-            "leader.yaml": yaml_file(rbac.leader_rights()),
-        },
-    )
+    return {
+        "rbac/service_account.yaml": yaml_file([rbac.service_account()]),
+        "rbac/role.yaml": yaml_file(rbac.cluster_rights(kinds)),
+        "rbac/leader.yaml": yaml_file(rbac.leader_rights()),
+    }
 
 
 def _deploy() -> dict[str, str]:
-    return _folder(
-        "deploy",
-        {
-            "namespace.yaml": yaml_file([deploy.namespace()]),
-            "deployment.yaml": yaml_file([deploy.deployment()]),
-            "disruption.yaml": yaml_file([deploy.disruption_budget()]),
-            "metrics.yaml": yaml_file([deploy.metrics_service()]),
-            "flowschemas.yaml": yaml_file(deploy.flow_schemas()),
-        },
-    )
+    return {
+        "deploy/namespace.yaml": yaml_file([deploy.namespace()]),
+        "deploy/deployment.yaml": yaml_file([deploy.deployment()]),
+        "deploy/disruption.yaml": yaml_file([deploy.disruption_budget()]),
+        "deploy/metrics.yaml": yaml_file([deploy.metrics_service()]),
+        "deploy/flowschemas.yaml": yaml_file(deploy.flow_schemas()),
+    }
 
 
 def _namespaced(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
@@ -85,11 +86,6 @@ def _rank_tables() -> dict[str, str]:
         "rank-table-files/deployment.yaml": yaml_file([deploy.rank_table_patch()]),
         "rank-table-files/namespace.yaml": yaml_file([namespace]),
     }
-
-
-def _folder(name: str, files: Mapping[str, str]) -> dict[str, str]:
-    files = {**files, "kustomization.yaml": yaml_file([_kustomization(sorted(files))])}
-    return {f"{name}/{file}": text for file, text in files.items()}
 
 
 def _kustomization(resources: list[str]) -> Object:
