@@ -20,7 +20,6 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
-
 from pydantic.config import JsonDict
 
 from ascendop.errors import UsageError
