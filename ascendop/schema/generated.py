@@ -25,10 +25,10 @@ def yaml_file(objects: Iterable[Object], *about: str) -> str:
     return "".join(f"# {line}\n" for line in head) + yaml_text(objects)
 
 
-def yaml_text(objects: Iterable[Object]) -> str:
-    """Documents in the order of their keys as given; no anchors, no flow style."""
+def yaml_text(objects: Iterable[Object], *, sort: bool = False) -> str:
+    """Documents with keys in the order given, or sorted; no anchors, no flow style."""
     texts = (
-        yaml.dump(found, Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True)
+        yaml.dump(found, Dumper=_Dumper, sort_keys=sort, width=100, allow_unicode=True)
         for found in objects
     )
     return "".join(f"---\n{text}" for text in texts)
