@@ -11,7 +11,7 @@ from ascendop.api.model import Object
 from ascendop.kinds import AnyKind
 from ascendop.schema import deploy, rbac
 from ascendop.schema.crd import crd
-from ascendop.schema.generated import yaml_file
+from ascendop.schema.generated import NOTICE, yaml_file
 
 
 def manifests(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
@@ -19,7 +19,7 @@ def manifests(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
     files = {**_crds(kinds), **_rbac(kinds), **_deploy()}
     files["kustomization.yaml"] = yaml_file(
         [_kustomization(sorted(files, key=_order))],
-        "The operator of a whole cluster: kubectl apply --server-side -k manifests/",
+        about=(NOTICE, "A whole cluster's operator: kubectl apply --server-side -k manifests/"),
     )
     files |= _namespaced(kinds)
     files |= _rank_tables()
@@ -59,14 +59,16 @@ def _deploy() -> dict[str, str]:
 def _namespaced(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
     """Rights in single namespaces: applied once per namespace, by kubectl's -n."""
     about = (
+        NOTICE,
         "Instead of rbac/role.yaml, for an operator that only looks after some namespaces.",
         "In each of them: kubectl apply -n <namespace> -f manifests/namespaced/role.yaml",
     )
-    return {"namespaced/role.yaml": yaml_file(rbac.namespaced_rights(kinds), *about)}
+    return {"namespaced/role.yaml": yaml_file(rbac.namespaced_rights(kinds), about=about)}
 
 
 def _rank_tables() -> dict[str, str]:
     about = (
+        NOTICE,
         "On top of manifests/: rank tables as files, for jobs with a volume `ranktable`.",
         f"The directory must be writable for user {deploy.UID}, and the same on every node that",
         "may run the operator, e.g. by NFS.",
@@ -82,7 +84,7 @@ def _rank_tables() -> dict[str, str]:
     # A hostPath is beyond what the restricted and the baseline standard allow.
     namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] = "privileged"
     return {
-        "rank-table-files/kustomization.yaml": yaml_file([kustomization], *about),
+        "rank-table-files/kustomization.yaml": yaml_file([kustomization], about=about),
         "rank-table-files/deployment.yaml": yaml_file([deploy.rank_table_patch()]),
         "rank-table-files/namespace.yaml": yaml_file([namespace]),
     }
