@@ -24,7 +24,7 @@ COLUMNS: Final = (
 _ABOUT_KIND: Final = {
     "apiVersion": {"description": "Version of the schema of this object.", "type": "string"},
     "kind": {"description": "Kind of this object.", "type": "string"},
-    "metadata": {"description": "Name, namespace, labels, annotations.", "type": "object"},
+    "metadata": {"type": "object"},  # the server refuses any further word about it
 }
 _DROPPED: Final = frozenset({"title", "default"})
 _SCALARS: Final = (bool, int, str)
