@@ -16,7 +16,7 @@ RUN python -m venv /opt/ascendop \
 FROM ${BASE}
 COPY --from=build /opt/ascendop /opt/ascendop
 ENV PATH=/opt/ascendop/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
-# A number: Kubernetes cannot tell from a name that it is not root.
-USER 65532:65532
+# A number, because Kubernetes cannot tell from a name that it is not root; the one of the Deployment.
+USER 9000:9000
 ENTRYPOINT ["ascendop"]
 CMD ["run"]

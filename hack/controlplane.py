@@ -91,6 +91,7 @@ class ControlPlane:
         self.crds = sorted(CRDS.glob("*.yaml")) if crds is None else crds
         self.processes: list[Process] = []
         self.server = ""
+        self._nodes = 0
 
     # ------------------------------------------------------------ life
     def start(self) -> Self:
@@ -331,13 +332,19 @@ class ControlPlane:
         labels: Mapping[str, str] = {},
     ) -> None:
         """A fake node; with kwok it is Ready within 3 s, and this waits for it."""
-        room = {"cpu": "64", "memory": "512Gi", "pods": "110", resource: str(npus)}
+        self._nodes += 1
+        address = f"10.10.0.{self._nodes}"
+        room = {"cpu": "192", "memory": "2Ti", "pods": "110", resource: str(npus)}
         labels = {"kubernetes.io/hostname": name, "kubernetes.io/arch": "arm64", **labels}
         node = {
             "apiVersion": "v1",
             "kind": "Node",
             "metadata": {"name": name, "labels": labels},
-            "status": {"capacity": room, "allocatable": room},
+            "status": {
+                "capacity": room,
+                "allocatable": room,
+                "addresses": [{"type": "InternalIP", "address": address}],
+            },
         }
         with self.admin() as admin:
             admin.ensure(node)

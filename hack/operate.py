@@ -59,16 +59,19 @@ class Operator:
         self.name = name
         self.rank_tables = folder / "ranktable"
         self.rank_tables.mkdir(parents=True, exist_ok=True)
+        namespace, account = install_rights(plane)
+        kubeconfig = plane.kubeconfig
         if rights == "generated":
-            kubeconfig = plane.service_account(*install_rights(plane))
-        else:
-            kubeconfig = plane.kubeconfig
-        (self.port,) = free_ports(1)
+            kubeconfig = plane.service_account(namespace, account)
+        self.metrics_port, self.health_port = free_ports(2)
         command = [
             *(sys.executable, "-m", "ascendop", "run"),
             f"--kubeconfig={kubeconfig}",
-            f"--metrics-port={self.port}",
+            f"--metrics-listen=127.0.0.1:{self.metrics_port}",
+            f"--health-listen=127.0.0.1:{self.health_port}",
             f"--rank-table-dir={self.rank_tables}",
+            f"--lease-namespace={namespace}",
+            f"--pod-name={name}",
             *arguments,
         ]
         self.process = Process(name, command, folder / f"{name}.log", {"PYTHONPATH": str(ROOT)})
@@ -108,9 +111,10 @@ class Operator:
         self.start()
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and text of its own server: /metrics, /healthz, /readyz. Raises OSError."""
+        """Status and text of its own servers: /metrics, /healthz, /readyz. Raises OSError."""
+        port = self.metrics_port if path == "/metrics" else self.health_port
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()

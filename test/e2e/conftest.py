@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from hack.admin import wait_for
 from hack.controlplane import SHARP, ControlPlane
 from hack.operate import Operator
 
@@ -57,10 +58,11 @@ def plain(folder):
 
 @pytest.fixture(scope="session")
 def full(folder):
-    """The same with Volcano and two fake nodes of eight NPUs."""
+    """The same with Volcano and three fake nodes of eight NPUs, one of them of the oldest kind."""
     with ControlPlane(folder("full"), volcano=SHARP, kwok=True, stages=STAGES) as plane:
-        plane.add_node("node-1")
-        plane.add_node("node-2")
+        plane.add_node("node-1", labels={"accelerator-type": "module-910b-8"})
+        plane.add_node("node-2", labels={"accelerator-type": "module-910b-8"})
+        plane.add_node("node-3", labels={"accelerator-type": "module", "host-arch": "huawei-arm"})
         yield plane
 
 
@@ -80,7 +82,10 @@ def namespace():
     yield make
     for plane, name in made:
         with plane.admin() as admin:
-            admin.ask("DELETE", f"/api/v1/namespaces/{name}")
+            path = f"/api/v1/namespaces/{name}"
+            admin.ask("DELETE", path)
+            # What is left of one test would hold the NPUs that the next one waits for.
+            wait_for(f"{name} is gone", lambda p=path, a=admin: a.ask("GET", p)[0] == 404, 60)
 
 
 @pytest.fixture(scope="session")

@@ -60,13 +60,13 @@ def phase(admin, made):
 def test_a_gang_that_does_not_fit_gets_nothing(full, namespace):
     where = namespace(full)
     with full.admin() as admin:
-        group = admin.create(gang(where, "large", 3))
-        pods = [admin.create(pod(where, f"large-{i}", "large")) for i in range(3)]
+        group = admin.create(gang(where, "large", 4))
+        pods = [admin.create(pod(where, f"large-{i}", "large")) for i in range(4)]
         wait_for(
             "Volcano says why",
             lambda: admin.request("GET", path_of(group)).get("status", {}).get("conditions"),
         )
-        assert [phase(admin, each) for each in pods] == ["Pending"] * 3
+        assert [phase(admin, each) for each in pods] == ["Pending"] * 4
         for made in (*pods, group):  # what is left of it would starve the next test
             admin.request("DELETE", path_of(made))
 

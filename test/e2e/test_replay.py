@@ -26,7 +26,7 @@ AT_ONCE = max(2, min(6, (os.cpu_count() or 2)))  # a starved operator looks slow
 SHORT = ("ascendjob/01-", "ascendjob/02-", "ascendjob/03-")
 FLAGS = {
     "": (),
-    "--enableGangScheduling=false": ("--enable-gang-scheduling=false",),
+    "--enableGangScheduling=false": ("--no-enable-gang-scheduling",),
 }
 """What the original was started with, and what we are started with for it."""
 WIDTH = 160
