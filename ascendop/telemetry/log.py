@@ -115,7 +115,7 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         fields = fields_of(record)
         clock = datetime.fromtimestamp(record.created, UTC).astimezone().strftime("%H:%M:%S")
-        trace = fields.pop("err", "")
+        trace = fields.pop("err", "") if record.exc_info else ""
         shown = {k: v for k, v in fields.items() if k not in {"ts", "level", "msg", "logger"}}
         keys = "".join(f" {key}={_shown(value)}" for key, value in shown.items())
         line = f"{clock} {record.levelname:<7} {record.getMessage()}{keys}"
