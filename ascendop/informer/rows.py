@@ -47,10 +47,14 @@ class Waiting(Wire):
     reason: str = ""
 
 
+class Running(Wire):
+    """That it is there says all that is read."""
+
+
 class State(Wire):
     terminated: Terminated | None = None
     waiting: Waiting | None = None
-    running: msgspec.Raw | None = None
+    running: Running | None = None
 
 
 class ContainerStatus(Wire):
