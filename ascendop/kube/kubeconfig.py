@@ -177,9 +177,12 @@ def _choose(merged: ConfigNode, context: str | None, paths: str) -> _Chosen:
 
 
 def _entries(merged: ConfigNode, section: str, key: str) -> list[tuple[str, _Named]]:
+    nodes = merged.value.get(section) or ()
+    if not all(isinstance(node.value, dict) and node.value.get("name") for node in nodes):
+        raise UsageError(f"the kubeconfig {merged.path} has an entry without a name in {section}")
     return [
         (node.value["name"], _Named(node.value["name"], node.value.get(key) or {}, node.path))
-        for node in merged.value.get(section) or ()
+        for node in nodes
     ]
 
 
