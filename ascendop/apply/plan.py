@@ -102,6 +102,8 @@ class EventNote:
     pod: str = ""
     """Name of the pod that it is also about; one of equal text for another pod is another Event."""
     pod_uid: str = ""
+    outcome: bool = False
+    """What a user waits to hear: it is lost to no budget."""
 
 
 @dataclass(frozen=True, slots=True)

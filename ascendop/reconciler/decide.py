@@ -285,7 +285,7 @@ class _Pass:
 
 def _verdict_notes(verdict: Verdict) -> tuple[EventNote, ...]:
     return tuple(
-        EventNote(type_, reason or verdict.reason, verdict.message, "Reconcile")
+        EventNote(type_, reason or verdict.reason, verdict.message, "Reconcile", outcome=True)
         for type_, reason in verdict.events
     )
 

@@ -21,7 +21,9 @@ def refuse(s: Snapshot[S], error: InvalidJobError) -> Plan:
 
     def conclude(_done: Done) -> Conclusion:
         events = tuple(
-            EventNote("Warning", problem.reason, _text(problem, error.problems), "Validate")
+            EventNote(
+                "Warning", problem.reason, _text(problem, error.problems), "Validate", outcome=True
+            )
             for problem in error.problems
             if problem.reason not in _SILENT
         )
