@@ -81,6 +81,8 @@ class Rendering:
     namespace: str = "default"
     gang: bool | None = None
     """None for each kind's own default."""
+    clusterd: str = CLUSTERD_DOMAIN
+    """Address of MindCluster's clusterd."""
     warnings: list[str] = field(default_factory=list)
 
     def objects(self, found: Sequence[Located]) -> list[Object]:
@@ -166,7 +168,7 @@ class Rendering:
             queues_known=False,
             queue=None,
             priorities=priorities,
-            clusterd=CLUSTERD_DOMAIN,
+            clusterd=self.clusterd,
         )
 
 
