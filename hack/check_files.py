@@ -16,7 +16,7 @@ REGISTRIES = ("pypi", "pythonhosted", "npmjs", "golang", "debian", "maven", "cra
 HOST = re.compile(rf"\b[a-z][\w-]*(?:\.[\w-]+)*\.?(?:{'|'.join(REGISTRIES)})\.(?:org|io)\b")
 ALLOWED = ("google.golang.org",)  # begins the names of Go modules
 PATHS = re.compile(
-    r"(?<![\w.$})-])/(?:work/|root/(?!\.ssh)|home/(?!mpiuser|runner)\w+/|tmp/[a-z]+/)"
+    r"(?<![\w.$})-])/(?:work/|root/(?!\.ssh)|home/(?!mpiuser|runner|me\b)\w+/|tmp/[a-z]+/)"
 )
 """What follows an address, a variable or a dot is a path in something else; .ssh, in an image."""
 INDEX = re.compile(r"--(?:extra-)?index-url|--find-links|GOPROXY=\S")

@@ -33,6 +33,7 @@ from hack.process import Process, ProcessError, free_ports
 
 ROOT = Path(__file__).resolve().parent.parent
 CRDS = ROOT / "manifests" / "crd"
+STAGES = ROOT / "ascendop" / "sim" / "stages"
 ADMIN_TOKEN = "admin"
 ATTEMPTS = 3  # a port may be taken between our look and the process's bind
 CONTROLLERS = "garbage-collector,namespace,job,resourcequota,pod-garbage-collector"
@@ -70,7 +71,8 @@ class ControlPlane:
 
     folder:     gets data, keys, kubeconfigs and one log for each process.
     volcano:    the scheduler configuration (SHARP, OPEN or other); empty for no Volcano processes.
-    kwok:       whether fake nodes run pods; `stages` are added to kwok's own.
+    kwok:       whether fake nodes run pods, by the simulator's stages; `stages` are added.
+    apiserver:  further flags of kube-apiserver.
     Always:     Volcano's CRDs and ours, so that every kind can be stored.
     Not:        kube-scheduler; pods that name no other scheduler stay unbound.
     """
@@ -83,12 +85,14 @@ class ControlPlane:
         kwok: bool = False,
         stages: Sequence[Path] = (),
         crds: Sequence[Path] | None = None,
+        apiserver: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.volcano = volcano
         self.kwok = kwok
         self.stages = stages
         self.crds = sorted(CRDS.glob("*.yaml")) if crds is None else crds
+        self.apiserver = apiserver
         self.processes: list[Process] = []
         self.server = ""
         self._nodes = 0
@@ -178,6 +182,7 @@ class ControlPlane:
             "--authorization-mode=RBAC",
             # Pods need no account here, and nobody would take a new node's taint away.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            *self.apiserver,
         )
         self._wait("kube-apiserver is ready", self._ready)
         self._run(
@@ -262,7 +267,8 @@ class ControlPlane:
 
     def _start_kwok(self) -> None:
         stages = self.folder / "stages.yaml"
-        texts = [file.read_text() for file in (*tools.files("kwok-stages"), *self.stages)]
+        files = (*tools.files("kwok-stages"), *sorted(STAGES.glob("*.yaml")), *self.stages)
+        texts = [file.read_text() for file in files]
         stages.write_text("\n---\n".join(texts))
         (port,) = free_ports(1)
         self._run(

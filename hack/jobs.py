@@ -52,7 +52,7 @@ class Job:
             meta = role["template"].setdefault("metadata", {})
             if outcome:
                 annotations = meta.setdefault("annotations", {})
-                annotations |= {"ascendop.test/outcome": outcome, "ascendop.test/after": after}
+                annotations |= {"ascendop.io/outcome": outcome, "ascendop.io/after": after}
 
     def create(self) -> None:
         """Create it. Raises RefusedError."""
@@ -145,7 +145,7 @@ class Job:
         """Let these pods end, or all of them: succeed or fail."""
         for pod in self.pods:
             if not names or pod["metadata"]["name"] in names:
-                self.patch(pod, {"metadata": {"annotations": {"ascendop.test/outcome": outcome}}})
+                self.patch(pod, {"metadata": {"annotations": {"ascendop.io/outcome": outcome}}})
 
     def patch(self, obj: Object, change: Object) -> None:
         """A merge patch of a child."""

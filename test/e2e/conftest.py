@@ -5,7 +5,6 @@
 
 import asyncio
 import itertools
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +12,6 @@ from hack.admin import wait_for
 from hack.controlplane import SHARP, ControlPlane
 from hack.operate import Operator
 
-STAGES = sorted((Path(__file__).parent / "stages").glob("*.yaml"))
 FOLDERS = []
 COUNTER = itertools.count(1)
 SLOW_S = 300
@@ -59,7 +57,7 @@ def plain(folder):
 @pytest.fixture(scope="session")
 def full(folder):
     """The same with Volcano and three fake nodes of eight NPUs, one of them of the oldest kind."""
-    with ControlPlane(folder("full"), volcano=SHARP, kwok=True, stages=STAGES) as plane:
+    with ControlPlane(folder("full"), volcano=SHARP, kwok=True) as plane:
         plane.add_node("node-1", labels={"accelerator-type": "module-910b-8"})
         plane.add_node("node-2", labels={"accelerator-type": "module-910b-8"})
         plane.add_node("node-3", labels={"accelerator-type": "module", "host-arch": "huawei-arm"})

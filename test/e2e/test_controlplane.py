@@ -75,7 +75,7 @@ def test_a_gang_that_fits_runs_and_ends_as_its_pods_are_told(full, namespace):
     where = namespace(full)
     with full.admin() as admin:
         admin.create(gang(where, "small", 2))
-        ends = {"ascendop.test/outcome": "succeed"}, {"ascendop.test/outcome": "fail"}
+        ends = {"ascendop.io/outcome": "succeed"}, {"ascendop.io/outcome": "fail"}
         pods = [admin.create(pod(where, f"s-{i}", "small", **end)) for i, end in enumerate(ends)]
         wait_for(
             "both pods have ended",
