@@ -112,6 +112,8 @@ class Settings(BaseModel):
     """Kubeconfig file; when empty that of the environment, the pod's account, or ~/.kube/config."""
     context: str = ""
     """Context of the kubeconfig; its current one when empty."""
+    service_account_dir: str = "/var/run/secrets/kubernetes.io/serviceaccount"
+    """Folder with token, ca.crt and namespace of the pod's account."""
     request_timeout_s: float = Field(default=30.0, ge=1, le=300)
     """Of one request, as client and server count it."""
     list_timeout_s: float = Field(default=60.0, ge=1, le=600)

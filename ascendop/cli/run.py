@@ -59,6 +59,8 @@ async def _run(settings: Settings) -> None:
         kubeconfig=settings.kubeconfig or None,
         context=settings.context or None,
         wall_clock=wall,
+        strict_tls=settings.strict_tls,
+        service_account=Path(settings.service_account_dir),
     )
     transport = HttpTransport(connection, rng=rng)
     client = Client(transport, rng=rng, host=transport.host, timeout_s=settings.request_timeout_s)
