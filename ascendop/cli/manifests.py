@@ -14,6 +14,7 @@ from ascendop.errors import UsageError
 from ascendop.kinds import load_kinds
 from ascendop.schema.generated import NOTICE
 from ascendop.schema.manifests import manifests
+from ascendop.schema.reference import reference
 
 
 def add_parser(sub: _SubParsersAction[ArgumentParser]) -> None:
@@ -30,10 +31,12 @@ def run(args: Namespace) -> int:
     Raises:  UsageError, when a folder cannot be written.
     """
     kinds = load_kinds()
-    if args.out is None:
+    if args.out is None and args.docs is None:
         sys.stdout.writelines(manifests(kinds).values())
     if args.out is not None:
         _write(args.out, manifests(kinds), "*.yaml")
+    if args.docs is not None:
+        _write(args.docs, reference(kinds), "*.md")
     return 0
 
 

@@ -10,11 +10,15 @@ from typing import Final
 from ascendop import __version__
 from ascendop.api.model import Object
 from ascendop.schema.rbac import LABELS, NAME, NAMESPACE
+from ascendop.settings import ENV_PREFIX, Settings, parse_listen
 
-PORT: Final = 8080
+_DEFAULTS: Final = Settings()
+PORT: Final = parse_listen(_DEFAULTS.metrics_listen)[1]
+HEALTH_PORT: Final = parse_listen(_DEFAULTS.health_listen)[1]
+RANK_TABLES: Final = _DEFAULTS.rank_table_dir
 UID: Final = 9000
 """The user of the original, who owns the shared directory of rank tables on existing hosts."""
-GRACE_S: Final = 45  # running reconciles get 20 s, events 2 s, and the kubelet some
+GRACE_S: Final = int(_DEFAULTS.grace_s) + 25  # events, the lease, and the kubelet take some too
 _SELECTOR: Final = {"app.kubernetes.io/name": NAME}
 
 
@@ -99,6 +103,7 @@ def rank_table_patch() -> Object:
                     "containers": [
                         {
                             "name": NAME,
+                            "env": [{"name": _variable("rank_table_dir"), "value": RANK_TABLES}],
                             "volumeMounts": [{"name": "rank-tables", "mountPath": RANK_TABLES}],
                         }
                     ],
@@ -112,9 +117,6 @@ def rank_table_patch() -> Object:
             }
         },
     )
-
-
-RANK_TABLES: Final = "/user/mindx-dl/ranktable"
 
 
 def _pod_spec() -> Object:
@@ -144,12 +146,18 @@ def _container() -> Object:
     return {
         "name": NAME,
         "image": f"ascendop:{__version__}",
-        "args": ["run", f"--metrics-port={PORT}"],
+        "args": ["run"],
         "env": [
-            _own_field("POD_NAME", "metadata.name"),
-            _own_field("POD_NAMESPACE", "metadata.namespace"),
+            _own_field("pod_name", "metadata.name"),
+            _own_field("pod_uid", "metadata.uid"),
+            _own_field("pod_namespace", "metadata.namespace"),
+            # Nowhere to write them; see rank-table-files.
+            {"name": _variable("rank_table_dir"), "value": ""},
         ],
-        "ports": [{"name": "metrics", "containerPort": PORT, "protocol": "TCP"}],
+        "ports": [
+            {"name": "metrics", "containerPort": PORT, "protocol": "TCP"},
+            {"name": "health", "containerPort": HEALTH_PORT, "protocol": "TCP"},
+        ],
         "livenessProbe": {**_probe("/healthz"), "failureThreshold": 3},
         "readinessProbe": _probe("/readyz"),
         # Lists of a large cluster are long; until then there is nothing to be alive for.
@@ -166,12 +174,16 @@ def _container() -> Object:
     }
 
 
-def _own_field(name: str, path: str) -> Object:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+def _variable(setting: str) -> str:
+    return ENV_PREFIX + setting.upper()
+
+
+def _own_field(setting: str, path: str) -> Object:
+    return {"name": _variable(setting), "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
 def _probe(path: str) -> Object:
-    return {"httpGet": {"path": path, "port": "metrics"}, "periodSeconds": 10, "timeoutSeconds": 3}
+    return {"httpGet": {"path": path, "port": "health"}, "periodSeconds": 10, "timeoutSeconds": 3}
 
 
 def _requests(groups: list[str], resources: list[str]) -> Object:

@@ -69,22 +69,22 @@ def _namespaced(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
 def _rank_tables() -> dict[str, str]:
     about = (
         NOTICE,
-        "On top of manifests/: rank tables as files, for jobs with a volume `ranktable`.",
+        "Rank tables as files of the host, for jobs with a volume `ranktable`. In a kustomization:",
+        "    resources: [manifests]",
+        "    components: [manifests/rank-table-files]",
         f"The directory must be writable for user {deploy.UID}, and the same on every node that",
         "may run the operator, e.g. by NFS.",
     )
-    kustomization = {
-        **_kustomization([".."]),
-        "patches": [
-            {"path": "deployment.yaml"},
-            {"path": "namespace.yaml"},
-        ],
+    component = {
+        "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+        "kind": "Component",
+        "patches": [{"path": "deployment.yaml"}, {"path": "namespace.yaml"}],
     }
     namespace = deploy.namespace()
     # A hostPath is beyond what the restricted and the baseline standard allow.
     namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] = "privileged"
     return {
-        "rank-table-files/kustomization.yaml": yaml_file([kustomization], about=about),
+        "rank-table-files/kustomization.yaml": yaml_file([component], about=about),
         "rank-table-files/deployment.yaml": yaml_file([deploy.rank_table_patch()]),
         "rank-table-files/namespace.yaml": yaml_file([namespace]),
     }

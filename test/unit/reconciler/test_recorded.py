@@ -221,11 +221,12 @@ def as_compared(obj):
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_new_job_gets_the_objects_of_the_recording(case):
-    """The samples and more, PodGroups, Services and pods.
+    """The samples and more: PodGroups, Services and pods.
 
-    ascendjob:P1, ascendjob:P2, ascendjob:P3, ascendjob:P5, ascendjob:P6, ascendjob:D1, ascendjob:D2, ascendjob:D3, ascendjob:D4, ascendjob:D8, ascendjob:D9,
-    ascendjob:E1, ascendjob:E2, ascendjob:E3, ascendjob:E4, ascendjob:E6, ascendjob:E7,
-    ascendjob:E11, ascendjob:E16, ascendjob:E17, ascendjob:E20.
+    ascendjob:P1, ascendjob:P2, ascendjob:P3, ascendjob:P5, ascendjob:P6, ascendjob:D1,
+    ascendjob:D2, ascendjob:D3, ascendjob:D4, ascendjob:D8, ascendjob:D9, ascendjob:E1,
+    ascendjob:E2, ascendjob:E3, ascendjob:E4, ascendjob:E6, ascendjob:E7, ascendjob:E11,
+    ascendjob:E16, ascendjob:E17, ascendjob:E20.
     """
     got, want = rendered(case), recorded(case)
     for kind, name in want:
