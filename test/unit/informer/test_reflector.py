@@ -21,6 +21,14 @@ def now():
     return asyncio.get_running_loop().time()
 
 
+async def until(claim):
+    for _ in range(100_000):
+        if claim():
+            return
+        await asyncio.sleep(1)
+    raise AssertionError("never")
+
+
 def mirrors(informer, source):
     got = {(row.namespace, row.name): row.version for row in informer.store.rows()}
     recomputed = {}
@@ -423,17 +431,7 @@ async def test_a_lagging_server_is_asked_again_and_then_taken_as_it_is(source, p
         await asyncio.sleep(700)
         assert mirrors(informer, source)
     asked = [a[1:3] for a in source.asked]
-    assert (
-        asked[:6]
-        == [
-            ("initial", ""),
-            ("watch", "101"),
-            ("watch", "101"),
-            ("watch", "101"),
-            ("initial", ""),
-        ]
-        + asked[5:6]
-    )
+    assert asked[:5] == [("initial", ""), *[("watch", "101")] * 3, ("initial", "")]
 
 
 async def test_an_internal_error_in_the_stream_is_retried_for_a_minute_and_then_listed(
@@ -479,8 +477,7 @@ async def test_a_failure_now_and_then_costs_the_first_pause_only_18(source, pods
         for _ in range(6):
             source.fail(on="watch", error=TransportError("reset", sent=True))
             before = len(source.asked)
-            while len(source.asked) < before + 2:
-                await asyncio.sleep(1)
+            await until(lambda before=before: len(source.asked) >= before + 2)
             failed, again = (asked[0] for asked in source.asked[before : before + 2])
             pauses.append(again - failed)
             await asyncio.sleep(200)
@@ -502,8 +499,7 @@ async def test_a_half_open_connection_is_dropped_and_the_watch_resumed_15(
         await asyncio.sleep(60 * (lines - 2))
         source.put("b")
         went_silent = now()
-        while informer.store.get("ml", "b") is None:
-            await asyncio.sleep(1)
+        await until(lambda: informer.store.get("ml", "b"))
         assert now() - went_silent <= within_s
         assert source.open == 1, "the silent one is closed"
 
