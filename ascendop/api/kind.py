@@ -137,7 +137,7 @@ class Words:
     """Services made are told by Events."""
 
 
-def no_problems(_row: JobRow, _replicas: Mapping[str, ReplicaSpec]) -> Sequence[Problem]:
+def no_problems(_row: JobRow, _spec: S, _replicas: Mapping[str, ReplicaSpec]) -> Sequence[Problem]:
     """A kind without rules of its own."""
     return ()
 
@@ -209,7 +209,7 @@ class JobKind(Generic[S]):
     words: Words
     rules: tuple[Rule, ...]
     """The life of a job: first match wins."""
-    validate: Callable[[JobRow, Mapping[str, ReplicaSpec]], Sequence[Problem]] = no_problems
+    validate: Callable[[JobRow, S, Mapping[str, ReplicaSpec]], Sequence[Problem]] = no_problems
     scheduler: Callable[[JobView[S]], str] = no_scheduler
     """Scheduler that the spec asks for; empty for the gang's own."""
     elastic: Callable[[JobView[S]], bool] = no_table

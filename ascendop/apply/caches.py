@@ -30,11 +30,11 @@ class Cache(Generic[T]):
         self._store = store
         self._form = form
 
-    def wrote(self, body: bytes) -> T:
-        """A write was answered with this object."""
+    def wrote(self, body: bytes) -> str:
+        """A write was answered with this object; its uid."""
         row = self._form.decode_object(body)
         self._store.note(row)
-        return row
+        return row.uid
 
     def deleted(self, namespace: str, name: str, uid: str, body: bytes) -> None:
         """A DELETE was answered: by the object, on its way out, or by a Status, if it is gone."""

@@ -14,7 +14,18 @@ import msgspec
 
 from ascendop.api.model import Object
 from ascendop.apply.caches import Caches
-from ascendop.apply.plan import Apply, Create, Delete, Done, Failure, Patch, Step, StepName, Write
+from ascendop.apply.plan import (
+    Apply,
+    Create,
+    Delete,
+    Done,
+    Failure,
+    Patch,
+    Step,
+    StepName,
+    Write,
+    Written,
+)
 from ascendop.errors import AscendopError, NotLeaderError
 from ascendop.kube.client import Client
 from ascendop.kube.errors import (
@@ -72,7 +83,7 @@ class Executor:
 
     async def run(self, namespace: str, steps: Sequence[Step]) -> Executed:
         """The steps, until one fails."""
-        written: list[tuple[StepName, Write]] = []
+        written: list[Written] = []
         failures: list[Failure] = []
         trouble: AscendopError | None = None
         for step in steps:
@@ -82,8 +93,8 @@ class Executor:
                 for write, end in zip(
                     batch, await self._side_by_side(namespace, batch), strict=True
                 ):
-                    if end is True:
-                        written.append((step.name, write))
+                    if isinstance(end, str):
+                        written.append(Written(step.name, write, end))
                     elif isinstance(end, Exception):
                         failure = _failure(step.name, write, end)
                         if failure is None:
@@ -106,9 +117,11 @@ class Executor:
         )
         self._caches[resource].wrote(answer)
 
-    async def _side_by_side(self, namespace: str, batch: Sequence[Write]) -> list[bool | Exception]:
+    async def _side_by_side(
+        self, namespace: str, batch: Sequence[Write]
+    ) -> list[str | Exception | None]:
         """How each ended. One that fails does not cancel its siblings: they may have worked."""
-        ends: list[bool | Exception] = [False] * len(batch)
+        ends: list[str | Exception | None] = [None] * len(batch)
 
         async def one(index: int, write: Write) -> None:
             try:
@@ -126,8 +139,8 @@ class Executor:
                 group.create_task(one(index, write))
         return ends
 
-    async def _write(self, namespace: str, write: Write) -> bool:
-        """Whether it changed something."""
+    async def _write(self, namespace: str, write: Write) -> str | None:
+        """The uid of what was made, empty for another change; None when nothing changed."""
         match write:
             case Create():
                 return await self._create(namespace, write)
@@ -136,29 +149,28 @@ class Executor:
                     write.resource, write.object, manager=self._manager
                 )
                 self._wrote(write.resource, answer)
-                return True
+                return ""
             case Patch():
                 meta = {"uid": write.uid, "resourceVersion": write.version}
                 body = {**write.body, "metadata": {**write.body.get("metadata", {}), **meta}}
                 answer = await self._client.patch_bytes(write.resource, namespace, write.name, body)
                 self._wrote(write.resource, answer)
-                return True
+                return ""
             case Delete():
                 return await self._delete(namespace, write)
 
-    def _wrote(self, resource: Resource, body: bytes) -> None:
+    def _wrote(self, resource: Resource, body: bytes) -> str:
+        """The uid of the object, where it is cached."""
         cache = self._caches.get(resource)
-        if cache is not None:
-            cache.wrote(body)
+        return "" if cache is None else cache.wrote(body)
 
-    async def _create(self, namespace: str, write: Create) -> bool:
+    async def _create(self, namespace: str, write: Create) -> str | None:
         try:
             answer = await self._client.create_bytes(write.resource, write.object)
         except ExistsError:
             await self._look(namespace, write)
-            return False
-        self._wrote(write.resource, answer)
-        return True
+            return None
+        return self._wrote(write.resource, answer)
 
     async def _look(self, namespace: str, write: Create) -> None:
         """The name is taken. By ours: that is success. By one on its way out: wait for it."""
@@ -178,7 +190,7 @@ class Executor:
             "delete it or rename the job"
         )
 
-    async def _delete(self, namespace: str, write: Delete) -> bool:
+    async def _delete(self, namespace: str, write: Delete) -> str | None:
         cache = self._caches.get(write.resource)
         try:
             answer = await self._client.delete_bytes(
@@ -188,10 +200,10 @@ class Executor:
             # Gone, or another object under the same name: what was decided about is not there.
             if cache is not None:
                 cache.gone(namespace, write.name, write.uid)
-            return False
+            return None
         if cache is not None:
             cache.deleted(namespace, write.name, write.uid, answer)
-        return True
+        return ""
 
 
 class NameTakenError(AscendopError):

@@ -58,6 +58,8 @@ class Delete:
     name: str
     uid: str
     grace_s: int | None = None
+    told: bool = True
+    """Whether an Event tells of it."""
 
 
 Write = Create | Apply | Patch | Delete
@@ -83,10 +85,20 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A write that changed something."""
+
+    step: StepName
+    write: Write
+    uid: str = ""
+    """Of the object that a Create made."""
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
     """What became of the steps."""
 
-    written: tuple[tuple[StepName, Write], ...] = ()
+    written: tuple[Written, ...] = ()
     """Writes that changed something, in order; one that found its object there is not in it."""
     failures: tuple[Failure, ...] = ()
 

@@ -127,7 +127,12 @@ class Tables:
         return True
 
     def _next_version(self, before: str) -> str:
-        """Seconds since 1970, as the original has it, but always another than the one before."""
+        """0 for the first table, then seconds since 1970: always another than the one before.
+
+        Source:  ascendjob.md 6.8, whose value lags by one table and begins anew with the operator.
+        """
+        if not before:
+            return "0"
         now = int(self._wall().timestamp())
         return str(max(now, int(before) + 1 if before.isdecimal() else 0))
 

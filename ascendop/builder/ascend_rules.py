@@ -20,15 +20,24 @@ from ascendop.builder.names import MAX_NAME
 from ascendop.errors import Problem
 
 
-def ascend_problems(row: JobRow, replicas: Mapping[str, ReplicaSpec]) -> Sequence[Problem]:
+def ascend_problems(
+    row: JobRow, success_policy: str, replicas: Mapping[str, ReplicaSpec]
+) -> Sequence[Problem]:
     """Everything that keeps this job from running as written."""
     labels = dict(row.labels)
     return (
+        *_success(success_policy),
         *_scaling(row.name, labels),
         *_scaleout(labels),
         *_retries(labels),
         *_framework(row, labels, replicas),
     )
+
+
+def _success(policy: str) -> Iterator[Problem]:
+    if policy not in {"", "AllWorkers"}:
+        text = 'job success policy is invalid, it must be one of <"", AllWorkers>'
+        yield Problem("spec.successPolicy", text, reason="InvalidSuccessPolicy")
 
 
 def _scaling(job: str, labels: Mapping[str, str]) -> Iterator[Problem]:

@@ -9,6 +9,7 @@ Source: training-operator 1.9.4; kubeflow-v1-jobs.md sections 2 and 3.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from ascendop.api.kind import JobView, S, Words
@@ -104,40 +105,44 @@ def kubeflow_words(kind: str) -> Words:
 
 def kubeflow_rules(driver: Driver) -> tuple[Rule, ...]:
     """Success of the driver first, then failures, then life."""
+    return (_overdue, partial(_done, driver), _failing, partial(_running, driver))
 
-    def name(f: Facts) -> str:
-        return f.job if driver(f) == "Master" else f"{f.namespace}/{f.job}"
 
-    def overdue(f: Facts) -> Verdict | None:
-        if f.overdue:
-            text = f"Job {f.job} has failed because it was active longer than specified deadline"
-            return Verdict("Failed", f"{f.kind}Failed", text)
-        return None
+def _name(driver: Driver, f: Facts) -> str:
+    return f.job if driver(f) == "Master" else f"{f.namespace}/{f.job}"
 
-    def done(f: Facts) -> Verdict | None:
-        role = driver(f)
-        counts = f.counts[role]
-        all_done = counts.succeeded >= f.wanted[role] > 0
-        if all_done or (f.elastic and role == "Worker" and counts.succeeded > 0):
-            is_ = "is " if role == "Master" else ""
-            text = f"{f.kind} {name(f)} {is_}successfully completed."
-            return Verdict("Succeeded", f"{f.kind}Succeeded", text)
-        return None
 
-    def failing(f: Facts) -> Verdict | None:
-        for role, counts in f.counts.items():
-            # A pod that scale-down takes away is no failure.
-            if counts.failed and f.wanted[role] > counts.succeeded + counts.active:
-                return _failed(f, role, counts.failed)
-        return None
+def _overdue(f: Facts) -> Verdict | None:
+    if f.overdue:
+        text = f"Job {f.job} has failed because it was active longer than specified deadline"
+        return Verdict("Failed", f"{f.kind}Failed", text)
+    return None
 
-    def running(f: Facts) -> Verdict | None:
-        if f.counts[driver(f)].active:
-            text = f"{f.kind} {name(f)} is running."
-            return Verdict("Running", f"{f.kind}Running", text, ())
-        return None
 
-    return (overdue, done, failing, running)
+def _done(driver: Driver, f: Facts) -> Verdict | None:
+    role = driver(f)
+    succeeded, wanted = f.counts[role].succeeded, f.wanted[role]
+    one_is_enough = f.elastic and role == "Worker" and succeeded > 0
+    if one_is_enough or succeeded >= wanted > 0:
+        ended = "is successfully completed" if role == "Master" else "successfully completed"
+        text = f"{f.kind} {_name(driver, f)} {ended}."
+        return Verdict("Succeeded", f"{f.kind}Succeeded", text)
+    return None
+
+
+def _failing(f: Facts) -> Verdict | None:
+    for role, counts in f.counts.items():
+        # A pod that scale-down takes away is no failure.
+        if counts.failed and f.wanted[role] > counts.succeeded + counts.active:
+            return _failed(f, role, counts.failed)
+    return None
+
+
+def _running(driver: Driver, f: Facts) -> Verdict | None:
+    if f.counts[driver(f)].active:
+        text = f"{f.kind} {_name(driver, f)} is running."
+        return Verdict("Running", f"{f.kind}Running", text, ())
+    return None
 
 
 def _failed(f: Facts, role: str, count: int) -> Verdict:

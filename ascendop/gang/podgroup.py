@@ -11,7 +11,7 @@ from typing import Final
 
 from ascendop.api.job import SchedulingPolicy
 from ascendop.api.model import Object
-from ascendop.builder.labels import NEVER_COPIED, TASK_SPEC
+from ascendop.builder.labels import NEVER_COPIED, PREFIX, TASK_SPEC
 from ascendop.gang.resources import amounts, pod_request, total
 from ascendop.kube.resource import POD_GROUPS
 
@@ -98,7 +98,7 @@ def build_pod_group(gang: GangSpec, priorities: Mapping[str, int]) -> Object:
     metadata = {
         "name": gang.name,
         "namespace": gang.namespace,
-        "labels": copied(gang.labels) | dict(gang.extra_labels),
+        "labels": _labels(gang.labels) | dict(gang.extra_labels),
         "annotations": copied(gang.annotations),
         "ownerReferences": [gang.owner],
     }
@@ -111,8 +111,13 @@ def build_pod_group(gang: GangSpec, priorities: Mapping[str, int]) -> Object:
 
 
 def copied(keys: Mapping[str, str]) -> dict[str, str]:
-    """Labels or annotations of the job that concern its gang, sorted."""
+    """Annotations of the job that concern its gang, sorted."""
     return {key: keys[key] for key in sorted(keys) if not key.startswith(NEVER_COPIED)}
+
+
+def _labels(keys: Mapping[str, str]) -> dict[str, str]:
+    """All labels but ours, Kueue's too: so it was recorded (ascendjob/32), against SCH-72."""
+    return {key: keys[key] for key in sorted(keys) if not key.startswith(PREFIX)}
 
 
 def _spec(gang: GangSpec, priorities: Mapping[str, int]) -> Object:

@@ -200,7 +200,7 @@ KIND = JobKind(
         running,
         succeeded,
     ),
-    validate=ascend_problems,
+    validate=lambda row, spec, found: ascend_problems(row, spec.success_policy or "", found),
     scheduler=lambda job: job.spec.scheduler_name or "",
     cleans_pending=True,
     attempts=True,

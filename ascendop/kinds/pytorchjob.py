@@ -97,7 +97,9 @@ def init_containers(job: Job, slot: PodSlot) -> Sequence[Object]:
     return (dns_init_container("init-pytorch", pod_name(job.name, "Master", 0)),)
 
 
-def problems(_row: JobRow, replicas: Mapping[str, ReplicaSpec]) -> Sequence[Problem]:
+def problems(
+    _row: JobRow, _spec: PyTorchJobSpec, replicas: Mapping[str, ReplicaSpec]
+) -> Sequence[Problem]:
     return tuple(role_problems("spec.pytorchReplicaSpecs", replicas, ROLES, "pytorch"))
 
 

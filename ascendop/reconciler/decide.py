@@ -99,7 +99,9 @@ class _Pass:
         if verdict is not None and verdict.final:
             return Plan(self._concluding(pods, verdict), destructive=True)
         if isinstance(waiting, Waiting):
-            return Plan(self._waiting(waiting), _some(Step("group", group)))
+            # A job that has not begun has no table to withdraw; its directory is made all the same.
+            table = None if s.status.get("startTime") else table_wish(s.kind, job, ())
+            return Plan(self._waiting(waiting), _some(Step("group", group)), table)
         services, ready = self._services()
         if not ready:
             return Plan(self._unaddressed, _some(Step("group", group), services), at_once=True)
@@ -262,7 +264,7 @@ class _Pass:
             counts = count_pods(s.kind, job, pods)
             shown = {role: s.kind.counts(job, role, found) for role, found in counts.items()}
             status = {**s.status, "replicaStatuses": shown}
-            made = any(isinstance(write, Create) for _, write in done.written)
+            made = any(isinstance(written.write, Create) for written in done.written)
             events = (
                 *write_notes(s.kind, job.name, done),
                 *(template_notes(s.kind, job, gang=s.world.gang) if made else ()),

@@ -67,7 +67,7 @@ def _clean(s: Snapshot[S], policy: RunPolicy) -> Iterator[Delete]:
         pending = pod.phase in {"Pending", ""}
         by_policy = clean == "All" or (clean == "Running" and (pending or pod.phase == "Running"))
         if by_policy or (pending and s.kind.cleans_pending):
-            yield Delete(PODS, pod.name, pod.uid)
+            yield Delete(PODS, pod.name, pod.uid, told=not pending)
             service = services.get(pod.name)
             if by_policy and service is not None and not service.deleting:
                 yield Delete(SERVICES, service.name, service.uid)

@@ -18,20 +18,22 @@ from ascendop.kube.resource import POD_GROUPS, PODS, SERVICES
 
 def write_notes(kind: JobKind[S], job: str, done: Done) -> Iterator[EventNote]:
     """Events for what was made, deleted, and refused."""
-    for _, write in done.written:
-        yield from _written(kind, job, write)
+    for written in done.written:
+        yield from _written(kind, job, written.write, written.uid)
     for failure in done.failures:
         yield from _failed(failure)
 
 
-def _written(kind: JobKind[S], job: str, write: Write) -> Iterator[EventNote]:
+def _written(kind: JobKind[S], job: str, write: Write, uid: str) -> Iterator[EventNote]:
     match write:
         case Create(resource=resource) if resource == PODS:
             note = f"Created pod: {write.name}"
-            yield EventNote("Normal", "SuccessfulCreatePod", note, "Create", pod=write.name)
+            yield EventNote("Normal", "SuccessfulCreatePod", note, "Create", write.name, uid)
         case Create(resource=resource) if resource == SERVICES and kind.words.service_events:
             note = f"Created service: {write.name}"
             yield EventNote("Normal", "SuccessfulCreateService", note, "Create", pod=write.name)
+        case Delete(told=False):
+            return
         case Delete(resource=resource, name=name) if resource == PODS:
             note = f"Deleted pod: {name}"
             yield EventNote("Normal", "SuccessfulDeletePod", note, "Delete", name, write.uid)

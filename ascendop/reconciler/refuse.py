@@ -20,20 +20,19 @@ def refuse(s: Snapshot[S], error: InvalidJobError) -> Plan:
     """Failed, with every mistake named. A job whose pods run is told, not killed, by an edit."""
 
     def conclude(_done: Done) -> Conclusion:
-        events = tuple(
-            EventNote(
-                "Warning", problem.reason, _text(problem, error.problems), "Validate", outcome=True
-            )
-            for problem in error.problems
-            if problem.reason not in _SILENT
-        )
+        first = error.problems[0]
+        told = first.reason not in _SILENT or len(error.problems) > 1
+        text = _text(error.problems)
+        note = EventNote("Warning", first.reason, text, "Validate", outcome=True)
+        events = (note,) if told else ()
         if s.pods:
             return Conclusion(s.status, events)
         words = s.kind.words
-        reason, text = words.created
-        text = text.format(kind=s.kind.kind, namespace=s.row.namespace, job=s.row.name)
-        before = s.conditions or put_condition((), "Created", reason, text, s.now)
-        after = put_condition(before, "Failed", words.invalid, _message(error.problems), s.now)
+        reason, created = words.created
+        created = created.format(kind=s.kind.kind, namespace=s.row.namespace, job=s.row.name)
+        before = s.conditions or put_condition((), "Created", reason, created, s.now)
+        message = text if len(error.problems) > 1 else f"{first.reason}: {text}"
+        after = put_condition(before, "Failed", words.invalid, message, s.now)
         return Conclusion(with_conditions(s.status, after), events)
 
     return Plan(conclude)
@@ -50,17 +49,12 @@ def unknown_queue(s: Snapshot[S], job: JobView[S]) -> Problem | None:
     return mistake(named)
 
 
-def _message(problems: Sequence[Problem]) -> str:
-    """One mistake in the words of the contract; several with their paths."""
+def _text(problems: Sequence[Problem]) -> str:
+    """One mistake in the words of the contract; several with their reasons and paths."""
     if len(problems) == 1:
-        return f"{problems[0].reason}: {problems[0].what}{_fix(problems[0])}"
+        return f"{problems[0].what}{_fix(problems[0])}"
     found = (f"{p.reason}: {p.path}: {p.what}{_fix(p)}" for p in problems)
     return f"{len(problems)} mistakes: " + "; ".join(found)
-
-
-def _text(problem: Problem, problems: Sequence[Problem]) -> str:
-    path = f"{problem.path}: " if len(problems) > 1 else ""
-    return f"{path}{problem.what}{_fix(problem)}"
 
 
 def _fix(problem: Problem) -> str:

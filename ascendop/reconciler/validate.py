@@ -33,7 +33,7 @@ def parse_job(kind: JobKind[S], row: JobRow) -> JobView[S]:
         ])  # fmt: skip
     labels = dict(row.labels)
     replicas = _canonical(kind, labels, named)
-    problems = kind.validate(row, replicas)
+    problems = kind.validate(row, spec, replicas)
     if problems:
         raise InvalidJobError(problems)
     return JobView(

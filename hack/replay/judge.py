@@ -95,7 +95,7 @@ def places(differs: list[dict], count: int) -> list[Place]:
 # ---------------------------------------------------------------- the recordings' README
 BUDGET = 25  # events that client-go lets through per object
 REPEATED = re.compile(
-    r"ExitedWithCode|JobRunning|MPIJobRunning|MPIJobEvicted|MPIJobCreated|\w+Suspended|JobTerminated|SuccessfulDeletePodGroup"
+    r"ExitedWithCode|Invalid\w+|JobRunning|MPIJobRunning|MPIJobEvicted|MPIJobCreated|\w+Suspended|JobTerminated|SuccessfulDeletePodGroup"
 )
 STALE = re.compile(r"FailedCreatePod|FailedCreateService|MPIJobFailed")
 NO_COMPLETION = {"PyTorchJob", "PaddleJob", "JAXJob", "AscendJob"}
@@ -322,6 +322,20 @@ def lagging_version(judge: Judge, d: Difference) -> str:
     )
 
 
+def written_once(judge: Judge, d: Difference) -> str:
+    first = d.kind == "ConfigMap" and d.path == "data.version" and str(d.got) == "0"
+    return (
+        "ascendjob.md W-5: the peer wrote its first table more than once"
+        if first and str(d.want) == f"UNIX_TIME(T{d.entry})"
+        else ""
+    )
+
+
+def visible_devices(judge: Judge, d: Difference) -> str:
+    added = d.want == NONE and d.path.endswith(".env[ASCEND_VISIBLE_DEVICES]")
+    return "ascendjob.md W-23: cpu in the requests hides no devices" if added else ""
+
+
 ADDED = re.compile(
     r"\.env\[(MS_NODE_ID|MS_TOPO_TIMEOUT|PADDLE_RANK|PET_\w+|PRTE_MCA_\w+|HYDRA_LAUNCHER_EXTRA_ARGS)\]|\[\"?ascendop\.io/"
 )
@@ -349,6 +363,8 @@ RULES: list[Callable[[Judge, Difference], str]] = [
     seeming_restart,
     used_up,
     lagging_version,
+    written_once,
+    visible_devices,
     addition,
     selector_by_chance,
 ]

@@ -233,7 +233,11 @@ def test_nothing_but_a_name_labels_annotations_one_owner_and_a_spec():
         "metadata": {
             "name": "j-U",
             "namespace": "ns",
-            "labels": {"ring-controller.atlas": "ascend-910b", "process-recover-enable": "on"},
+            "labels": {
+                "ring-controller.atlas": "ascend-910b",
+                "kueue.x-k8s.io/queue-name": "lq",
+                "process-recover-enable": "on",
+            },
             "annotations": {"sp-block": "16"},
             "ownerReferences": [make.OWNER],
         },
