@@ -1,0 +1,93 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Where containers' output is kept, and read as `kubectl logs` reads it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Final
+
+POLL_S: Final = 0.1  # who follows a file sees a line this late
+CHUNK: Final = 65536
+FALLBACK_LINES: Final = 80
+FALLBACK_BYTES: Final = 2048
+
+
+class LogFolder:
+    """`<root>/<namespace>/<pod>/<container>.log`, and the run before it as `….previous.log`.
+
+    Kept:  logs outlive their pods; the next pod of the same name turns them into the previous.
+    Is:    a LogSource for the API server.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._running: Callable[[str, str, str], bool] = lambda _ns, _pod, _container: False
+        self._first: Callable[[str, str], str] = lambda _ns, _pod: ""
+
+    def ask(
+        self,
+        *,
+        running: Callable[[str, str, str], bool],
+        first: Callable[[str, str], str],
+    ) -> None:
+        """Who knows whether a container runs, and which is a pod's first."""
+        self._running = running
+        self._first = first
+
+    def path(self, namespace: str, pod: str, container: str, *, previous: bool = False) -> Path:
+        suffix = ".previous.log" if previous else ".log"
+        return self.root / namespace / pod / (container + suffix)
+
+    def begin(self, namespace: str, pod: str, container: str) -> Path:
+        """An empty log; what was there becomes the previous one."""
+        path = self.path(namespace, pod, container)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            path.rename(self.path(namespace, pod, container, previous=True))
+        path.touch()
+        return path
+
+    async def read(
+        self,
+        namespace: str,
+        pod: str,
+        container: str,
+        *,
+        follow: bool = False,
+        tail: int | None = None,
+        previous: bool = False,
+    ) -> AsyncIterator[bytes]:
+        """Raises LookupError when the container has written no log."""
+        container = container or self._first(namespace, pod)
+        path = self.path(namespace, pod, container, previous=previous)
+        try:
+            file = path.open("rb")
+        except FileNotFoundError as error:
+            raise LookupError(f"{pod}/{container} has no log") from error
+        with file:
+            if tail is not None:
+                for line in deque(file, maxlen=max(tail, 0)):
+                    yield line
+            while True:
+                # Asked before reading: what it wrote until it ended is still read.
+                goes_on = follow and not previous and self._running(namespace, pod, container)
+                while data := file.read(CHUNK):
+                    yield data
+                if not goes_on:
+                    return
+                await asyncio.sleep(POLL_S)
+
+
+def last_words(path: Path) -> str:
+    """The end of a log, as the termination message of a container that failed."""
+    try:
+        with path.open("rb") as file:
+            lines = deque(file, maxlen=FALLBACK_LINES)
+    except OSError:
+        return ""
+    return b"".join(lines)[-FALLBACK_BYTES:].decode(errors="replace")
