@@ -1,0 +1,151 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Who owns which field: paths of an object by its shape, and their form in managedFields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from ascendop.kube.resource import Object
+from ascendop.sim.shapes import Shape
+
+Path = tuple[str, ...]
+"""Elements as managedFields writes them: `f:name`, `k:{"name":"x"}`, `v:"x"`."""
+Leaves = dict[Path, Any]
+"""Every owned path with its value; maps and list items that are owned as such have `...`."""
+
+_OPEN = Shape({"x-kubernetes-preserve-unknown-fields": True}, strict=False)
+_SYSTEM = frozenset(
+    ("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation",
+     "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink")
+)  # fmt: skip
+"""Metadata that is nobody's."""
+
+
+def leaves(obj: Object, shape: Shape, parts: Iterable[str] | None = None) -> Leaves:
+    """What can be owned in an object; of the top-level `parts` only, if given."""
+    found: Leaves = {}
+    for name in obj if parts is None else parts:
+        if name in ("apiVersion", "kind") or name not in obj:
+            continue
+        below = shape.child(name) or _OPEN
+        if name == "metadata":
+            meta = {k: v for k, v in obj[name].items() if k not in _SYSTEM}
+            _walk_fields(meta, below, ("f:metadata",), found)
+        else:
+            _walk(obj[name], below, (f"f:{name}",), found)
+    return found
+
+
+def changed_parts(old: Object, new: Object) -> list[str]:
+    """Top-level fields that differ: the walk can leave the others alone."""
+    return [name for name in {**old, **new} if old.get(name) != new.get(name)]
+
+
+def to_v1(paths: Iterable[Path]) -> dict[str, Any]:
+    """As FieldsV1."""
+    root: dict[str, Any] = {}
+    members = set(paths)
+    for path in sorted(members):
+        node = root
+        for element in path:
+            node = node.setdefault(element, {})
+        if any(True for _ in node):
+            node["."] = {}
+    _dot(root, (), members)
+    return root
+
+
+def of_v1(fields: Mapping[str, Any]) -> set[Path]:
+    """The paths that FieldsV1 names."""
+    return set(_members(fields, ()))
+
+
+def spoken(path: Path) -> str:
+    """As a conflict names it: .spec.containers[name="a"].image."""
+    return "".join(_spoken(element) for element in path)
+
+
+def item_key(item: Any, shape: Shape) -> str | None:
+    """The `k:` element of an item of a map-like list; None when a key is missing."""
+    if not isinstance(item, dict):
+        return None
+    keys: dict[str, Any] = {}
+    for name in sorted(shape.keys):
+        value = item.get(name, _key_default(shape, name))
+        if value is None:
+            continue
+        keys[name] = value
+    return "k:" + orjson.dumps(keys).decode() if keys else None
+
+
+def _key_default(shape: Shape, name: str) -> Any:
+    below = shape.items.child(name) if shape.items else None
+    default = below.raw.get("default") if below else None
+    return default or None
+
+
+def _walk(value: Any, shape: Shape, path: Path, found: Leaves) -> None:
+    if isinstance(value, dict) and value and not shape.atomic:
+        if shape.values is not None or (shape.open and not shape.properties):
+            found[path] = ...
+        _walk_fields(value, shape, path, found)
+    elif isinstance(value, list) and value and shape.list_type in ("map", "set"):
+        found[path] = ...
+        _walk_items(value, shape, path, found)
+    else:
+        found[path] = value
+
+
+def _walk_fields(value: dict[str, Any], shape: Shape, path: Path, found: Leaves) -> None:
+    for name, item in value.items():
+        _walk(item, shape.child(name) or _OPEN, (*path, f"f:{name}"), found)
+
+
+def _walk_items(value: list[Any], shape: Shape, path: Path, found: Leaves) -> None:
+    below = shape.items or _OPEN
+    for item in value:
+        if shape.list_type == "set":
+            found[*path, "v:" + orjson.dumps(item).decode()] = item
+            continue
+        key = item_key(item, shape)
+        if key is None:
+            found[path] = value
+            return
+        here = (*path, key)
+        found[here] = ...
+        _walk_fields(item, below, here, found)
+
+
+def _dot(node: dict[str, Any], path: Path, members: set[Path]) -> None:
+    for element, below in node.items():
+        if element == ".":
+            continue
+        here = (*path, element)
+        if below and here in members:
+            below["."] = {}
+        _dot(below, here, members)
+
+
+def _members(fields: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    if not fields and path:
+        yield path
+    for element, below in fields.items():
+        if element == ".":
+            yield path
+        else:
+            yield from _members(below, (*path, element))
+
+
+def _spoken(element: str) -> str:
+    kind, _, rest = element.partition(":")
+    if kind == "f":
+        return f".{rest}"
+    if kind == "k":
+        keys = orjson.loads(rest)
+        return "[" + ",".join(f"{k}={orjson.dumps(v).decode()}" for k, v in keys.items()) + "]"
+    return f"[={rest}]"
