@@ -18,7 +18,7 @@ import orjson
 from ascendop.api.kind import JobView
 from ascendop.api.model import Object
 from ascendop.api.observed import GroupView, JobRow, ServiceView
-from ascendop.apply.plan import Apply, Create, Done, Plan
+from ascendop.apply.plan import Apply, Create, Done, Plan, Written
 from ascendop.builder.ascend_env import CLUSTERD_DOMAIN
 from ascendop.cli.files import Located, load_objects
 from ascendop.errors import InvalidJobError, UsageError
@@ -243,7 +243,7 @@ def _addressed(service: Object) -> ServiceView:
 def _warnings(where: str, passes: Sequence[Plan]) -> Iterator[str]:
     """What the operator would warn of in Events."""
     for plan in passes:
-        written = tuple((step.name, write) for step in plan.steps for write in step.writes)
+        written = tuple(Written(step.name, w) for step in plan.steps for w in step.writes)
         conclusion = plan.conclude(Done(written=written))
         for event in conclusion.events if conclusion else ():
             if event.type == "Warning":
