@@ -114,11 +114,13 @@ async def _output_of(plugin: ExecPlugin, environ: Mapping[str, str]) -> bytes:
             out, complaint = await _both(process)
             code = await process.wait()
     except TimeoutError:
+        await _end(process)
         raise CredentialError(
             f"exec plugin {plugin.command} did not end within {LIMIT_S:g} s"
         ) from None
-    finally:
+    except asyncio.CancelledError:
         await _end(process)
+        raise
     if code:
         said = f": {complaint}" if complaint else ""
         raise CredentialError(f"exec plugin {plugin.command} ended with code {code}{said}")
@@ -141,10 +143,13 @@ async def _tail(pipe: asyncio.StreamReader | None, limit_bytes: int) -> bytes:
 
 
 async def _end(process: Process) -> None:
-    """Nothing of it stays, however we got here. Kill cannot be ignored, so the wait is short."""
+    """Nothing of it stays. Kill cannot be ignored, so the wait is short."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    # Its pipes may be held by somebody who left the group; only the transport can let go of them.
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
     await process.wait()
+    await asyncio.sleep(0)  # in which the transport closes them
 
 
 def _info(plugin: ExecPlugin) -> str:

@@ -91,6 +91,12 @@ async def test_one_that_leaves_a_child_with_its_pipes_is_ended_as_well(tmp_path,
         await ask(plugin(f"sleep 600 & echo '{granted(token='t')}'"))
 
 
+async def test_one_whose_pipes_are_held_from_outside_of_its_group_is_let_go(monkeypatch):
+    monkeypatch.setattr(execplugin, "LIMIT_S", 0.3)
+    with pytest.raises(CredentialError, match="did not end"):
+        await ask(plugin(f"setsid sleep 2 & echo '{granted(token='t')}'"))
+
+
 async def test_giving_up_on_the_request_ends_the_program(tmp_path, until):
     pids = tmp_path / "pid"
     with pytest.raises(TimeoutError):
