@@ -85,12 +85,15 @@ class Client:
         timeout_s: float = CALL_S,
         attempts: int = ATTEMPTS,
     ) -> Client:
-        """A client for another part of the process: same wire and limits, own name and gate."""
+        """A client for another part of the process: same wire and limits, own name.
+
+        gate:  None for ours, if we have one; a gate is never lost on the way.
+        """
         return Client(
             self._traffic.transport,
             rng=self._caller.rng,
             user_agent=default_user_agent(component),
-            gate=gate,
+            gate=gate or self._caller.gate,
             pool=pool,
             timeout_s=timeout_s,
             attempts=attempts,

@@ -5,12 +5,15 @@
 
 import asyncio
 import logging
+import subprocess
+import sys
 
 import orjson
 import pytest
 
 from ascendop.kube.agent import user_agent
 from ascendop.kube.call import Traffic
+from ascendop.kube.client import Client
 from ascendop.kube.errors import (
     ApiError,
     BusyError,
@@ -254,6 +257,61 @@ async def test_a_running_span_goes_along(scripted):
     await client.get(PODS, "ml", "a")
     assert server.seen[0].headers["traceparent"] == "00-trace-span-01"
     assert "traceparent" not in server.seen[1].headers
+
+
+class NoDice:
+    """Any use of it fails."""
+
+    def __getattr__(self, name):
+        raise AssertionError("policy began without a failure")
+
+
+async def test_a_call_without_a_failure_meets_no_policy(scripted):
+    """runtime:H-12: retrying costs nothing until there is something to retry."""
+    server = scripted()
+    client = Client(server, rng=NoDice())
+    await client.create(PODS, POD)
+    await client.get(PODS, "ml", "a")
+    assert asyncio.get_running_loop().time() == 0
+
+
+@pytest.mark.real_time
+def test_the_library_for_rare_retries_is_not_on_the_way_of_every_request():
+    """runtime:H-12: it costs a quarter of a create without any failure."""
+    check = "import sys, ascendop.kube.client; sys.exit('tenacity' in sys.modules)"
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+async def test_json_is_all_that_is_spoken(scripted):
+    """runtime:H-16."""
+    server = scripted()
+    client = server.client()
+    await client.get(PODS, "ml", "a")
+    await client.list(PODS, Scope(metadata_only=True))
+    await client.create(PODS, POD)
+    await client.replace(PODS, POD)
+    await client.patch(PODS, "ml", "a", {})
+    await client.delete(PODS, "ml", "a")
+    for request in server.seen:
+        assert request.headers["Accept"].startswith("application/json")
+        if request.body is not None:
+            assert request.headers["Content-Type"].endswith("json")
+            orjson.loads(request.body)
+
+
+async def test_what_is_not_needed_is_not_decoded(scripted, reply):
+    """runtime:H-17: the hot path decodes into its own structs."""
+    server = scripted(*[reply(200, b"not even JSON")] * 6)
+    client = server.client()
+    for call in (
+        client.get_bytes(PODS, "ml", "a"),
+        client.create_bytes(PODS, POD),
+        client.replace_bytes(PODS, POD),
+        client.patch_bytes(PODS, "ml", "a", {}),
+        client.apply_bytes(PODS, POD),
+        client.delete_bytes(PODS, "ml", "a"),
+    ):
+        assert await call == b"not even JSON"
 
 
 def test_we_say_who_we_are_down_to_the_part():

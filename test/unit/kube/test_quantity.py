@@ -49,7 +49,7 @@ from ascendop.kube.quantity import LIMIT, NANO, Form, Quantity, QuantityError
     ],
 )
 def test_an_amount_has_one_canonical_text(text, want):
-    """scheduling:SCH-69."""
+    """scheduling:SCH-69, runtime:P-23."""
     assert str(Quantity.parse(text)) == want
 
 

@@ -265,3 +265,12 @@ async def test_the_gate_is_asked_again_before_a_second_try(scripted):
     with pytest.raises(NotLeaderError):
         await server.client(gate=Gate(10.0, None)).create(PODS, NAMED)
     assert len(server.seen) == 1
+
+
+async def test_a_sibling_keeps_the_gate_unless_it_gets_its_own(scripted):
+    server = scripted()
+    client = server.client(gate=Gate(None))
+    with pytest.raises(NotLeaderError):
+        await client.sibling("other").create(PODS, NAMED)
+    await client.sibling("other", gate=Gate(30.0)).create(PODS, NAMED)
+    assert len(server.seen) == 1
