@@ -83,8 +83,8 @@ class Scheduler:
             await asyncio.sleep(SETTLE_S if not failures else RETRY.after(failures))
             self._due.clear()
             try:
-                await self._open_default_queue()
-                await self._act(decide(self._world(), now=rfc3339(self._wall())))
+                if not await self._open_default_queue():
+                    await self._act(decide(self._world(), now=rfc3339(self._wall())))
                 failures = 0
             except (ApiError, TransportError):
                 failures += 1
@@ -188,11 +188,14 @@ class Scheduler:
             return
         await self._teller.tell(pod, "FailedScheduling", why, kind="Warning")
 
-    async def _open_default_queue(self) -> None:
-        """As Volcano's scheduler makes it and its controller opens it."""
+    async def _open_default_queue(self) -> bool:
+        """As Volcano's scheduler makes it and its controller opens it.
+
+        Whether it wrote: then the cycle is left to the change that this makes.
+        """
         queue = self._queues.objects.get(("", "default"))
         if queue is not None and (queue.get("status") or {}).get("state"):
-            return
+            return False
         body = {
             "apiVersion": QUEUES.api_version,
             "kind": QUEUES.kind,
@@ -203,8 +206,9 @@ class Scheduler:
             if queue is None:
                 await self._client.create(QUEUES, body)
         except NotFoundError:
-            return  # no Volcano here: only pods without a group
+            return False  # no Volcano here: only pods without a group
         except ExistsError:
             pass
         opened = {"status": {"state": "Open"}}
         await self._client.patch(QUEUES, None, "default", opened, subresource="status")
+        return True
