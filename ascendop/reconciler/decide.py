@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -25,6 +25,7 @@ from ascendop.apply.plan import (
     Patch,
     Plan,
     Step,
+    StepName,
     nothing,
 )
 from ascendop.builder import labels as keys
@@ -103,6 +104,9 @@ class _Pass:
             table = None if s.status.get("startTime") else table_wish(s.kind, job, ())
             return Plan(self._waiting(waiting), _some(Step("group", group)), table)
         services, ready = self._services()
+        trouble = self._portless() if diff.missing else ""
+        if trouble:
+            return Plan(self._stuck("services", trouble), _some(Step("group", group)))
         if not ready:
             return Plan(self._unaddressed, _some(Step("group", group), services), at_once=True)
         steps = _some(
@@ -139,6 +143,15 @@ class _Pass:
         if not self.s.kind.waits_for_addresses:
             return step, True
         return step, not missing and all(found[w["metadata"]["name"]].cluster_ip for w in wanted)
+
+    def _portless(self) -> str:
+        """What is wrong with a Service that somebody has changed, so that pods would not meet."""
+        port = self.s.kind.port_name
+        for service in self.s.services if self.s.kind.waits_for_addresses else ():
+            if port not in {name for name, _ in service.ports}:
+                name = f"{service.namespace}/{service.name}"
+                return f"Service {name} has no port named {port}; delete it, and it is made again"
+        return ""
 
     def _pods(self, diff: PodDiff, attempts: Attempts) -> Iterable[Create | Delete]:
         site = Site(
@@ -240,6 +253,16 @@ class _Pass:
                 return Conclusion(self.s.status, events)
             status = {**self.s.status, "lastReconcileTime": rfc3339(self.s.now)}
             return Conclusion(with_conditions(status, after), events)
+
+        return conclude
+
+    def _stuck(self, step: StepName, text: str) -> Callable[[Done], Conclusion]:
+        def conclude(done: Done) -> Conclusion:
+            events = tuple(write_notes(self.s.kind, self.job.name, done))
+            after, reason = self._first(), self.s.kind.words.step_failed.get(step)
+            if reason:
+                after = put_condition(after, "Created", reason, text, self.s.now)
+            return Conclusion(with_conditions(self.s.status, after), events)
 
         return conclude
 

@@ -97,11 +97,6 @@ def trains_by_its_limits(obj):
     ]
 
 
-def is_not_for_kueue(obj):
-    """scheduling.md SCH-72, C9: a label that means the job for another tool is not the gang's."""
-    del obj["metadata"]["labels"]["kueue.x-k8s.io/queue-name"]
-
-
 DIFFERS = {
     "11-mindspore-npu-scheduler-recover": {
         "msr-scheduler-0": sees_its_devices,
@@ -118,7 +113,6 @@ DIFFERS = {
     },
     "15-limits-only": {"lim-master-0": trains_by_its_limits},
     "32-queue-policy-minavailable": {
-        "qp-JOB_UID": is_not_for_kueue,
         "qp-master-0": sees_its_devices,
         "qp-worker-0": sees_its_devices,
         "qp-worker-1": sees_its_devices,
