@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,15 +24,26 @@ EXCUSE = "# N3: "
 
 
 def defined(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and name of every argument, field and variable that the file introduces."""
+    """Line and name of every argument, field and constant that is a number, or may be one."""
     for node in ast.walk(tree):
         match node:
-            case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()):
+            case ast.arg(arg=name, annotation=kind) if is_number(kind):
                 yield node.lineno, name
-            case ast.Attribute(attr=name, ctx=ast.Store()):
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=kind) if is_number(kind):
                 yield node.lineno, name
+            case ast.ClassDef(body=body) | ast.Module(body=body):
+                for inner in body:
+                    if isinstance(inner, ast.Assign) and isinstance(inner.targets[0], ast.Name):
+                        yield inner.lineno, inner.targets[0].id
             case _:
                 pass
+
+
+def is_number(annotation: ast.expr | None) -> bool:
+    """Whether a type has int or float in it; nothing said may mean that too."""
+    if annotation is None:
+        return True
+    return bool({"int", "float"} & set(re.findall(r"\w+", ast.unparse(annotation))))
 
 
 def problems(file: Path, root: Path = ROOT) -> Iterator[str]:

@@ -243,7 +243,7 @@ def _bind(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _Serve
 
 def _handler(routes: Mapping[str, Route]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        timeout = CONNECTION_S
+        timeout = CONNECTION_S  # N3: the base class reads it
         server_version = "ascendop"
         sys_version = ""
 

@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The ascendop authors
 # SPDX-License-Identifier: Apache-2.0
 
+"""Templates of stages render as kwok renders them."""
+
 import pytest
 
 from ascendop.sim.gotemplate import Template

@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The ascendop authors
 # SPDX-License-Identifier: Apache-2.0
 
+"""Selectors of stages find what kwok would find."""
+
 import pytest
 
 from ascendop.sim.jq import Query, UnknownExpressionError
