@@ -88,7 +88,7 @@ class Operator:
 
         def is_ready() -> bool:
             self.process.check()
-            return '"synced"' in self.process.log.read_text()
+            return self.get("/readyz")[0] == 200  # noqa: PLR2004
 
         wait_for(f"{self.name} is ready", is_ready, timeout_s)
 
