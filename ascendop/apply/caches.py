@@ -30,18 +30,18 @@ class Cache(Generic[T]):
         self._store = store
         self._form = form
 
-    def wrote(self, body: bytes) -> str:
-        """A write was answered with this object; its uid."""
+    def wrote(self, body: bytes) -> T:
+        """A write was answered with this object."""
         row = self._form.decode_object(body)
         self._store.note(row)
-        return row.uid
+        return row
 
-    def deleted(self, namespace: str, name: str, uid: str, body: bytes) -> None:
+    def deleted(self, namespace: str, name: str, uid: str, body: bytes) -> T | None:
         """A DELETE was answered: by the object, on its way out, or by a Status, if it is gone."""
         if body and _HEAD.decode(body).kind not in {"", "Status"}:
-            self._store.note(self._form.decode_object(body))
-        else:
-            self.gone(namespace, name, uid)
+            return self.wrote(body)
+        self.gone(namespace, name, uid)
+        return None
 
     def gone(self, namespace: str, name: str, uid: str) -> None:
         """Somebody who asked the server knows that it is not there any more."""

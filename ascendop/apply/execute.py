@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,7 +36,7 @@ from ascendop.kube.errors import (
     NotFoundError,
     RejectedError,
 )
-from ascendop.kube.resource import Resource
+from ascendop.kube.resource import Key, Resource
 
 WIDEST: Final = 32  # writes of one job in flight; more only makes the API server's queue longer
 
@@ -60,6 +60,10 @@ class _Owned(msgspec.Struct):
 _OWNED = msgspec.json.Decoder(_Owned)
 
 
+Noted = Callable[[Key, Resource, str], None]
+"""Told of every write that was answered: for which job, of what, and the version it has now."""
+
+
 @dataclass(frozen=True, slots=True)
 class Executed:
     """What became of a plan's steps, and the trouble after which the rest must be decided anew."""
@@ -76,12 +80,15 @@ class Executor:
     template that always fails costs one request and not a thousand.
     """
 
-    def __init__(self, client: Client, caches: Caches, manager: str = "ascendop") -> None:
+    def __init__(
+        self, client: Client, caches: Caches, manager: str = "ascendop", *, noted: Noted
+    ) -> None:
         self._client = client
         self._caches = caches
         self._manager = manager
+        self._noted = noted
 
-    async def run(self, namespace: str, steps: Sequence[Step]) -> Executed:
+    async def run(self, key: Key, steps: Sequence[Step]) -> Executed:
         """The steps, until one fails."""
         written: list[Written] = []
         failures: list[Failure] = []
@@ -90,9 +97,7 @@ class Executor:
             width, start = 1, 0
             while start < len(step.writes) and not failures and trouble is None:
                 batch = step.writes[start : start + width]
-                for write, end in zip(
-                    batch, await self._side_by_side(namespace, batch), strict=True
-                ):
+                for write, end in zip(batch, await self._side_by_side(key, batch), strict=True):
                     if isinstance(end, str):
                         written.append(Written(step.name, write, end))
                     elif isinstance(end, Exception):
@@ -104,28 +109,24 @@ class Executor:
                 start, width = start + width, min(2 * width, WIDEST)
         return Executed(Done(tuple(written), tuple(failures)), trouble)
 
-    async def status(
-        self, resource: Resource, namespace: str, name: str, version: str, patch: Object
-    ) -> None:
+    async def status(self, key: Key, resource: Resource, version: str, patch: Object) -> None:
         """The difference of a status, only over the version it was computed from.
 
         Raises:  ConflictError when somebody wrote meanwhile; NotFoundError when the job is gone.
         """
         body = {"metadata": {"resourceVersion": version}, "status": patch}
         answer = await self._client.patch_bytes(
-            resource, namespace, name, body, subresource="status"
+            resource, key.namespace, key.name, body, subresource="status"
         )
-        self._caches[resource].wrote(answer)
+        self._wrote(key, resource, answer)
 
-    async def _side_by_side(
-        self, namespace: str, batch: Sequence[Write]
-    ) -> list[str | Exception | None]:
+    async def _side_by_side(self, key: Key, batch: Sequence[Write]) -> list[str | Exception | None]:
         """How each ended. One that fails does not cancel its siblings: they may have worked."""
         ends: list[str | Exception | None] = [None] * len(batch)
 
         async def one(index: int, write: Write) -> None:
             try:
-                ends[index] = await self._write(namespace, write)
+                ends[index] = await self._write(key, write)
             except (NotLeaderError, asyncio.CancelledError):
                 raise
             except AscendopError as error:
@@ -139,47 +140,53 @@ class Executor:
                 group.create_task(one(index, write))
         return ends
 
-    async def _write(self, namespace: str, write: Write) -> str | None:
+    async def _write(self, key: Key, write: Write) -> str | None:
         """The uid of what was made, empty for another change; None when nothing changed."""
         match write:
             case Create():
-                return await self._create(namespace, write)
+                return await self._create(key, write)
             case Apply():
                 answer = await self._client.apply_bytes(
                     write.resource, write.object, manager=self._manager
                 )
-                self._wrote(write.resource, answer)
+                self._wrote(key, write.resource, answer)
                 return ""
             case Patch():
                 meta = {"uid": write.uid, "resourceVersion": write.version}
                 body = {**write.body, "metadata": {**write.body.get("metadata", {}), **meta}}
-                answer = await self._client.patch_bytes(write.resource, namespace, write.name, body)
-                self._wrote(write.resource, answer)
+                answer = await self._client.patch_bytes(
+                    write.resource, key.namespace, write.name, body
+                )
+                self._wrote(key, write.resource, answer)
                 return ""
             case Delete():
-                return await self._delete(namespace, write)
+                return await self._delete(key, write)
 
-    def _wrote(self, resource: Resource, body: bytes) -> str:
+    def _wrote(self, key: Key, resource: Resource, body: bytes) -> str:
         """The uid of the object, where it is cached."""
         cache = self._caches.get(resource)
-        return "" if cache is None else cache.wrote(body)
+        if cache is None:
+            return ""
+        row = cache.wrote(body)
+        self._noted(key, resource, row.version)
+        return str(row.uid)
 
-    async def _create(self, namespace: str, write: Create) -> str | None:
+    async def _create(self, key: Key, write: Create) -> str | None:
         try:
             answer = await self._client.create_bytes(write.resource, write.object)
         except ExistsError:
-            await self._look(namespace, write)
+            await self._look(key, write)
             return None
-        return self._wrote(write.resource, answer)
+        return self._wrote(key, write.resource, answer)
 
-    async def _look(self, namespace: str, write: Create) -> None:
+    async def _look(self, key: Key, write: Create) -> None:
         """The name is taken. By ours: that is success. By one on its way out: wait for it."""
-        body = await self._client.get_bytes(write.resource, namespace, write.name)
+        body = await self._client.get_bytes(write.resource, key.namespace, write.name)
         found = _OWNED.decode(body).metadata
         want = write.object["metadata"]["ownerReferences"][0]
         owner = next((o for o in found.owner_references or () if o.controller), _Owner())
         if owner.uid == want["uid"] and found.deletion_timestamp is None:
-            self._wrote(write.resource, body)
+            self._wrote(key, write.resource, body)
             return
         same_job = (owner.kind, owner.name) == (want["kind"], want["name"])
         if owner.uid == want["uid"] or same_job:
@@ -190,19 +197,21 @@ class Executor:
             "delete it or rename the job"
         )
 
-    async def _delete(self, namespace: str, write: Delete) -> str | None:
+    async def _delete(self, key: Key, write: Delete) -> str | None:
         cache = self._caches.get(write.resource)
         try:
             answer = await self._client.delete_bytes(
-                write.resource, namespace, write.name, uid=write.uid, grace_s=write.grace_s
+                write.resource, key.namespace, write.name, uid=write.uid, grace_s=write.grace_s
             )
         except (NotFoundError, ConflictError):
             # Gone, or another object under the same name: what was decided about is not there.
             if cache is not None:
-                cache.gone(namespace, write.name, write.uid)
+                cache.gone(key.namespace, write.name, write.uid)
             return None
         if cache is not None:
-            cache.deleted(namespace, write.name, write.uid, answer)
+            row = cache.deleted(key.namespace, write.name, write.uid, answer)
+            if row is not None:
+                self._noted(key, write.resource, row.version)
         return ""
 
 
@@ -219,6 +228,8 @@ def _failure(step: StepName, write: Write, error: Exception) -> Failure | None:
     match error:
         case NameTakenError():
             return Failure(step, write, str(error), waits=error.waits)
+        case ForbiddenError() if error.caused_by("NamespaceTerminating"):
+            return Failure(step, write, error.message, waits=True)
         case RejectedError() | ForbiddenError():
             return Failure(step, write, error.message)
         case NotFoundError():

@@ -46,7 +46,8 @@ class _Kept:
 
     digest: bytes = b""
     """Of the wish that has been fulfilled everywhere."""
-    config_map_absent: bool = False
+    absent_since: float | None = None
+    """Loop time at which the ConfigMap was last looked for in vain."""
 
 
 class Tables:
@@ -76,11 +77,16 @@ class Tables:
             # The file first: it is what large clusters use, and it is seen at once.
             if self._root is not None and wish.directory:
                 await _off_loop(partial(self._write_file, self._root, wish))
-            kept.config_map_absent = not await self._write_config_map(namespace, wish)
+            await self._look(kept, namespace, wish)
             kept.digest = digest
-        elif kept.config_map_absent:
-            kept.config_map_absent = not await self._write_config_map(namespace, wish)
-        return LOOK_AGAIN_S if kept.config_map_absent else None
+        now = asyncio.get_running_loop().time()
+        if kept.absent_since is not None and now >= kept.absent_since + LOOK_AGAIN_S:
+            await self._look(kept, namespace, wish)
+        return None if kept.absent_since is None else kept.absent_since + LOOK_AGAIN_S - now
+
+    async def _look(self, kept: _Kept, namespace: str, wish: TableWish) -> None:
+        found = await self._write_config_map(namespace, wish)
+        kept.absent_since = None if found else asyncio.get_running_loop().time()
 
     async def forget(self, uid: str, namespace: str, name: str) -> None:
         """The job is gone, and its files with it."""

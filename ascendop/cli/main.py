@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from ascendop import __version__
+from ascendop.app.preflight import UnusableClusterError
 from ascendop.cli import manifests, render, run
 from ascendop.errors import NotLeaderError, UsageError
+from ascendop.informer.informer import NotSyncedError
 from ascendop.kube.errors import ApiError, TransportError
 
 BUG: Final = 1
@@ -73,7 +75,7 @@ def _ended(error: BaseException) -> int:
             return INTERRUPTED
         case UsageError():
             code = USAGE
-        case ApiError() | TransportError():
+        case ApiError() | TransportError() | UnusableClusterError() | NotSyncedError():
             code = OUT_OF_REACH
         case NotLeaderError():
             code = LEASE_LOST

@@ -105,12 +105,14 @@ class Audit:
                 return differing + list(ours)
 
 
-async def sweep(keys: Callable[[], Iterable[K]], add: Add[K], *, rng: Random) -> None:
+async def sweep(
+    keys: Callable[[], Iterable[K]], add: Add[K], *, rng: Random, every_s: float = SWEEP_S
+) -> None:
     """Until cancelled: twice a day, or so, add every key at the lowest priority.
 
     Insurance against our own bugs; the watch needs none.
     """
     while True:
-        await asyncio.sleep(SWEEP_S * rng.uniform(1 - SWEEP_SPREAD, 1 + SWEEP_SPREAD))
+        await asyncio.sleep(every_s * rng.uniform(1 - SWEEP_SPREAD, 1 + SWEEP_SPREAD))
         async for key in in_slices(keys()):
             add(key, priority=LOW)

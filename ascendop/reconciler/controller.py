@@ -27,7 +27,6 @@ from ascendop.telemetry.log import Log, bound
 
 BUG_PAUSE_S: Final = 60.0  # a bug repeats itself; a minute leaves room for the others, and the log
 FORBIDDEN_PAUSE_S: Final = 30.0  # only an administrator helps
-RECONCILE_S: Final = 60.0
 CONFLICT_S: Final = 0.02
 STALE_S: Final = 1.0  # a key is woken when the cache has caught up; this is the insurance
 TABLE_PAUSE_S: Final = 1.0
@@ -67,8 +66,11 @@ class Recorder(Protocol):
 class Freshness(Protocol):
     """Whether the caches have seen our own last writes for a job."""
 
-    async def fresh(self, key: Key) -> None:
-        """Raises StaleCacheError when a destructive decision must wait."""
+    async def fresh(self, key: Key) -> bool | None:
+        """True when a live read has corrected the caches, so that all is to be decided anew.
+
+        Raises:  StaleCacheError when a destructive decision must wait.
+        """
         ...
 
 
@@ -78,6 +80,10 @@ class Reconciles(Protocol):
     def began(self) -> None: ...
 
     def ended(self, result: str, seconds: float) -> None: ...
+
+    def met_a_bug(self) -> None: ...
+
+    def timed_out(self) -> None: ...
 
 
 class Controller:
@@ -97,6 +103,7 @@ class Controller:
         recorder: Recorder,
         freshness: Freshness,
         metrics: Reconciles,
+        timeout_s: float,
         log: Log,
     ) -> None:
         self._queue = queue
@@ -106,6 +113,7 @@ class Controller:
         self._recorder = recorder
         self._freshness = freshness
         self._metrics = metrics
+        self._timeout_s = timeout_s
         self._log = log
 
     async def work(self) -> None:
@@ -145,13 +153,21 @@ class Controller:
     async def outcome_of(self, reconcile: Callable[[Key], Awaitable[Outcome]], key: Key) -> Outcome:
         """Errors become outcomes here and nowhere else."""
         try:
-            async with asyncio.timeout(RECONCILE_S):
+            async with asyncio.timeout(self._timeout_s):
                 return await reconcile(key)
         except NotLeaderError:
             raise
         except Exception as error:  # noqa: BLE001  a bug met by one job must not stop the others
             with bound(kind=key.kind, namespace=key.namespace, job=key.name):
-                return _outcome_of(error, self._log)
+                self._count(error)
+                _write_down(error, self._log)
+                return _outcome_of(error)
+
+    def _count(self, error: Exception) -> None:
+        if isinstance(error, TimeoutError):
+            self._metrics.timed_out()
+        elif not isinstance(error, AscendopError):
+            self._metrics.met_a_bug()
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one job."""
@@ -159,25 +175,27 @@ class Controller:
         if snapshot is None:
             return Finished()
         plan = decide(snapshot)
-        if plan.destructive:
-            await self._freshness.fresh(key)
-        executed = await self._executor.run(key.namespace, plan.steps)
+        if plan.destructive and await self._freshness.fresh(key):
+            # The caches were not to be trusted; now they hold what the server said a moment ago.
+            snapshot = self._observer.snapshot(key)
+            if snapshot is None:
+                return Finished()
+            plan = decide(snapshot)
+        executed = await self._executor.run(key, plan.steps)
         conclusion = plan.conclude(executed.done)
         if conclusion is not None:
-            await self._conclude(snapshot, conclusion)
+            await self._conclude(key, snapshot, conclusion)
         if executed.trouble is not None:
             raise executed.trouble
         return await self._outcome(snapshot, plan, executed)
 
-    async def _conclude(self, snapshot: AnySnapshot, conclusion: Conclusion) -> None:
+    async def _conclude(self, key: Key, snapshot: AnySnapshot, conclusion: Conclusion) -> None:
         row = snapshot.row
         patch = merge_patch(snapshot.status, conclusion.status)
         if patch:
             version = self._observer.version_of(snapshot) or row.version
             try:
-                await self._executor.status(
-                    _resource(snapshot), row.namespace, row.name, version, patch
-                )
+                await self._executor.status(key, _resource(snapshot), version, patch)
             except NotFoundError:
                 return  # deleted meanwhile; nobody is left to be told
         for note in conclusion.events:
@@ -202,9 +220,8 @@ def _resource(snapshot: AnySnapshot) -> Resource:
     return Resource(kind.group, kind.version, kind.plural, kind.kind)
 
 
-def _outcome_of(error: Exception, log: Log) -> Outcome:
+def _outcome_of(error: Exception) -> Outcome:
     """What the queue is told of an error."""
-    _write_down(error, log)
     match error:
         case StaleCacheError():
             return Later(STALE_S)
@@ -235,6 +252,6 @@ def _write_down(error: Exception, log: Log) -> None:
         case AscendopError():
             log.warning("not done", err=str(error))
         case TimeoutError():
-            log.error("reconcile took too long", limit_s=RECONCILE_S)
+            log.error("reconcile took too long")
         case _:
             log.error("bug", err=repr(error), traceback="".join(format_exception(error)))

@@ -1,0 +1,225 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""What of the cluster is mirrored, and which job each change wakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random  # noqa: TID251  the type of an argument
+from typing import Any, Final, Protocol
+
+from ascendop.api.kind import JobKind
+from ascendop.api.observed import JobRow, PodView
+from ascendop.apply.caches import Cache
+from ascendop.builder import labels as keys
+from ascendop.informer import rows
+from ascendop.informer.change import Change
+from ascendop.informer.handlers import LOW
+from ascendop.informer.informer import Informer
+from ascendop.informer.represent import StructForm
+from ascendop.informer.source import Source
+from ascendop.kube.resource import (
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    SERVICES,
+    Key,
+    Resource,
+    Scope,
+)
+from ascendop.reconciler.observe import OWNER, Stores
+from ascendop.settings import Settings
+from ascendop.telemetry.metrics import Metrics
+
+AnyKind = JobKind[Any]
+AnyInformer = Informer[Any]
+LOST_POD: Final = 10
+"""Priority of a job that lost a pod: its other pods hold devices and do nothing."""
+DELETED: Final = 50
+
+
+def resource_of(kind: AnyKind) -> Resource:
+    return Resource(kind.group, kind.version, kind.plural, kind.kind)
+
+
+class Wake(Protocol):
+    """`WorkQueue.add`."""
+
+    def __call__(self, key: Key, *, priority: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Listeners:
+    """Who wants to hear of changes beyond the queue."""
+
+    wake: Wake
+    job_is_new: Callable[[Key], None]
+    """A job that was made while we watched: nobody before us can have written for it."""
+    job_is_gone: Callable[[Key, JobRow], None]
+
+
+class Mirror:
+    """The informers of one operator, and their stores.
+
+    Scope:    children by the label that every child of ours has, so that foreign pods cost nothing.
+    Mapping:  a child wakes the job that its controller reference names, whether that is cached or
+              not; a child that changes its owner wakes both.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        settings: Settings,
+        kinds: Mapping[str, AnyKind],
+        *,
+        rng: Random,
+        metrics: Metrics,
+        listeners: Listeners,
+    ) -> None:
+        """Must be called on the loop that will run it."""
+        self._source = source
+        self._rng = rng
+        self._metrics = metrics
+        self._kinds = kinds
+        self._to = listeners
+        self._all: dict[AnyInformer, StructForm[Any, Any]] = {}
+        names = settings.namespaces or (None,)
+        theirs = tuple(Scope(name) for name in names)
+        ours = tuple(Scope(name, labels=keys.JOB_NAME) for name in names)
+        clusterd = Scope(
+            settings.clusterd_namespace, fields=f"metadata.name={settings.clusterd_service}"
+        )
+        self.pods = self._informer(PODS, rows.pods_form(), ours, owned=True)
+        self.services = self._informer(SERVICES, rows.services_form(), ours, owned=True)
+        self.groups = self._informer(POD_GROUPS, rows.groups_form(), theirs, owned=True)
+        self.queues = self._informer(QUEUES, rows.queues_form())
+        self.priorities = self._informer(PRIORITY_CLASSES, rows.priorities_form())
+        self.clusterd = self._informer(SERVICES, rows.services_form(), (clusterd,), "clusterd")
+        self.jobs = {
+            name: self._informer(resource_of(kind), rows.jobs_form(), theirs)
+            for name, kind in kinds.items()
+        }
+        self._listen()
+
+    def _informer(
+        self,
+        resource: Resource,
+        form: StructForm[Any, Any],
+        scopes: tuple[Scope, ...] = (Scope(),),
+        name: str = "",
+        *,
+        owned: bool = False,
+    ) -> AnyInformer:
+        informer: AnyInformer = Informer(
+            self._source,
+            resource,
+            form,
+            rng=self._rng,
+            scopes=scopes,
+            indexes={OWNER: _owner_of} if owned else {},
+            observer=(metrics := self._metrics.informer(name or resource.plural)),
+        )
+        self._metrics.before_scrape(lambda: metrics.refresh(_figures(informer)))
+        self._all[informer] = form
+        return informer
+
+    @property
+    def informers(self) -> tuple[AnyInformer, ...]:
+        return tuple(self._all)
+
+    @property
+    def mandatory(self) -> tuple[AnyInformer, ...]:
+        """Without these nothing can be decided."""
+        return (self.pods, self.services)
+
+    @property
+    def optional(self) -> tuple[AnyInformer, ...]:
+        """Kinds that may come and go while we run."""
+        return (self.groups, self.queues, *self.jobs.values())
+
+    @property
+    def rest(self) -> tuple[AnyInformer, ...]:
+        """Served by every cluster, but we may lack the right to read them, and do without."""
+        return (self.priorities, self.clusterd)
+
+    def stores(self, has: Callable[[str], bool]) -> Stores:
+        """What snapshots are taken of; `has` says whether an optional kind is usable."""
+        return Stores(
+            jobs={name: informer.store for name, informer in self.jobs.items()},
+            pods=self.pods.store,
+            services=self.services.store,
+            groups=self.groups.store,
+            queues=self.queues.store,
+            priorities=self.priorities.store,
+            clusterd=self.clusterd.store,
+            groups_served=lambda: has(POD_GROUPS.name),
+            queues_known=lambda: has(QUEUES.name),
+        )
+
+    def caches(self) -> Mapping[Resource, Cache[Any]]:
+        """Where the answers to our own writes go."""
+        written = (self.pods, self.services, self.groups, *self.jobs.values())
+        return {i.resource: Cache(i.store, self._all[i]) for i in written}
+
+    def by_resource(self, resource: Resource) -> AnyInformer | None:
+        """The informer of a resource that we write."""
+        written = (self.pods, self.services, self.groups, *self.jobs.values())
+        return next((i for i in written if i.resource == resource), None)
+
+    def job_keys(self) -> list[Key]:
+        """Every job there is. Costs as much as there are."""
+        return [
+            Key(kind, row.namespace, row.name)
+            for kind, informer in self.jobs.items()
+            for row in informer.store.rows()
+        ]
+
+    # What wakes a job.
+
+    def _listen(self) -> None:
+        for children in (self.pods, self.services, self.groups):
+            children.handle(self._child_changed)
+        for name, informer in self.jobs.items():
+            informer.handle(self._job_handler(name))
+
+    def _child_changed(self, change: Change[Any]) -> None:
+        lost = change.new is None and isinstance(change.old, PodView)
+        priority = LOW if change.initial or change.unchanged else LOST_POD if lost else 0
+        old, new = change.old, change.new
+        if new is not None:
+            self._wake_owner(new, priority)
+        if old is not None and (new is None or old.owner_uid != new.owner_uid):
+            self._wake_owner(old, priority)
+
+    def _wake_owner(self, row: Any, priority: int) -> None:  # noqa: ANN401  a child of any kind
+        if row.owner_kind in self._kinds:
+            self._to.wake(Key(row.owner_kind, row.namespace, row.owner_name), priority=priority)
+
+    def _job_handler(self, kind: str) -> Callable[[Change[JobRow]], None]:
+        def changed(change: Change[JobRow]) -> None:
+            key = Key(kind, change.row.namespace, change.row.name)
+            if change.new is None:
+                self._to.job_is_gone(key, change.row)
+            elif change.old is None and not change.initial:
+                self._to.job_is_new(key)
+            low = change.initial or change.unchanged
+            self._to.wake(key, priority=LOW if low else DELETED if change.new is None else 0)
+
+        return changed
+
+
+def _owner_of(row: Any) -> tuple[str, ...]:  # noqa: ANN401  a child of any kind
+    return (row.owner_uid,) if row.owner_uid else ()
+
+
+def _figures(informer: AnyInformer) -> dict[str, Any]:
+    found = informer.figures()
+    return {
+        "objects": found.objects,
+        "position": found.position,
+        "last_event_age_seconds": found.last_event_age_s,
+        "state": found.state,
+    }
