@@ -16,7 +16,7 @@ import orjson
 from ascendop.kube import verbs
 from ascendop.kube.agent import user_agent as default_user_agent
 from ascendop.kube.call import READS, Caller, Traffic, duration
-from ascendop.kube.errors import GoneError, TransportError
+from ascendop.kube.errors import GoneError, RejectedError, TransportError
 from ascendop.kube.gate import WriteGate
 from ascendop.kube.observer import NobodyCounts, RequestObserver
 from ascendop.kube.resource import Object, Resource, Scope
@@ -32,6 +32,7 @@ LIST_S = 60.0  # a page of 500 pods from a busy server
 HEADERS_S = 10.0  # of a watch: TLS and the first line of the answer
 OVERDUE_S = 30.0  # a watch that its server did not end in time is half-open, not healthy
 PAGE = 500
+_UNPROCESSABLE = 422
 _FRESH_STARTS = 2  # of a list whose snapshot expired between two pages
 
 
@@ -242,9 +243,22 @@ class Client:
         subresource: str | None = None,
         validation: Validation | None = None,
     ) -> Object:
-        """Change what `body` names; the object after it."""
-        path = resource.path(namespace, name, subresource)
-        return _object(await self._ask(verbs.patch(path, body, how=how, validation=validation)))
+        """Change what `body` names; the object after it.
+
+        A JSON patch that does not fit what is there (a `test` that fails, a path that is gone) is
+        a ConflictError like a stale resourceVersion: somebody wrote first.
+        """
+        return _object(
+            await self.patch_bytes(
+                resource,
+                namespace,
+                name,
+                body,
+                how=how,
+                subresource=subresource,
+                validation=validation,
+            )
+        )
 
     async def patch_bytes(
         self,
@@ -258,7 +272,14 @@ class Client:
         validation: Validation | None = None,
     ) -> bytes:
         path = resource.path(namespace, name, subresource)
-        return await self._ask(verbs.patch(path, body, how=how, validation=validation))
+        try:
+            return await self._ask(verbs.patch(path, body, how=how, validation=validation))
+        except RejectedError as error:
+            # For an object that would be wrong the server names causes; for a patch that does
+            # not fit it says nothing but the number.
+            if how == "json" and error.status == _UNPROCESSABLE and not error.details:
+                raise error.as_conflict() from error
+            raise
 
     async def apply(
         self,

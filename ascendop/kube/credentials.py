@@ -108,7 +108,8 @@ class Credential:
         except CredentialError as error:
             self._due_at = loop.time() + _AFTER_FAILURE_S
             self._failure = str(error)
-            _log.warning("credentials were not renewed", extra={"why": self._failure})
+            if self._grant is not None:  # else the request that needs one fails, and says so
+                _log.warning("credentials were not renewed", extra={"why": self._failure})
         else:
             self._due_at = loop.time() + max(self._grant.refresh_after_s, _AT_LEAST_S)
 

@@ -83,6 +83,16 @@ class RejectedError(ApiError):
 
     statuses = (400, 405, 406, 413, 415, 422)
 
+    def as_conflict(self) -> ConflictError:
+        """The same answer, where it means that the object is not as we thought."""
+        return ConflictError(
+            self.status,
+            self.message,
+            reason="Conflict",
+            audit_id=self.audit_id,
+            request=self.request,
+        )
+
 
 class ForbiddenError(ApiError):
     """401 or 403: a right is missing; only an admin helps."""

@@ -17,9 +17,11 @@ from ascendop.kube.client import Client
 from ascendop.kube.errors import (
     ApiError,
     BusyError,
+    ConflictError,
     ForbiddenError,
     GoneError,
     NotFoundError,
+    RejectedError,
     TransportError,
     error_of,
 )
@@ -85,6 +87,28 @@ async def test_patch_says_which_kind_of_patch_it_is(scripted, how, body, content
     assert (sent.method, sent.path) == ("PATCH", "/api/v1/namespaces/ml/pods/a/status")
     assert sent.headers["Content-Type"] == content_type
     assert body_of(sent) == body
+
+
+@pytest.mark.parametrize(
+    ("how", "details", "want"),
+    [
+        pytest.param("json", None, ConflictError, id="the patch does not fit what is there"),
+        pytest.param(
+            "json", {"causes": [{"field": "spec"}]}, RejectedError, id="the result is wrong"
+        ),
+        pytest.param("merge", None, RejectedError, id="a merge patch always fits"),
+    ],
+)
+async def test_a_patch_that_does_not_fit_means_that_somebody_wrote_first(
+    scripted, reply, how, details, want
+):
+    """runtime:W-15. The server answers 422 to both, as tried with kube-apiserver 1.34."""
+    status = {"reason": "Invalid", "message": "the server rejected", "details": details}
+    server = scripted(reply(422, status, audit_id="a1"))
+    with pytest.raises(ApiError, match="the server rejected") as caught:
+        await server.client().patch(PODS, "ml", "a", [], how=how)
+    assert type(caught.value) is want
+    assert caught.value.audit_id == "a1"
 
 
 async def test_apply_names_its_manager(scripted):
