@@ -152,6 +152,8 @@ class Settings(BaseModel):
     """Where /metrics is served, host:port; without a host on all addresses, nowhere when empty."""
     health_listen: Listen = ":8081"
     """Where /healthz and /readyz are served, likewise."""
+    profile_listen: Listen = ""
+    """Where profiles are served, a loopback address such as 127.0.0.1:6060; nowhere when empty."""
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", json_schema_extra=Live
     )
