@@ -325,7 +325,7 @@ async def test_a_wish_for_another_holder_is_granted_by_finishing_and_giving_back
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_a_clean_hand_over_takes_less_than_a_second(server, seed):
-    """runtime:L-11 runtime:L-12"""
+    """runtime:L-11"""
     a, b = replica(server, "a", seed), replica(server, "b", seed)
     async with asyncio.TaskGroup() as tasks:
         a.start(tasks)
