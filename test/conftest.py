@@ -11,7 +11,6 @@ from functools import cache
 import pytest
 from hypothesis import settings
 
-
 # A busy machine is no failure, and a run says the same as the one before it.
 settings.register_profile("ascendop", deadline=None, derandomize=True)
 settings.load_profile("ascendop")
