@@ -26,6 +26,7 @@ from ascendop.kube.errors import (
     TransportError,
 )
 from ascendop.kube.resource import CORE_EVENTS, EVENTS
+from ascendop.schema.rbac import CALLS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = Reference("mindxdl.gitee.com/v1", "AscendJob", "ml", "resnet", "uid-job")
@@ -464,6 +465,19 @@ async def test_a_flush_of_nothing_is_instant(server):
         assert loop.time() == began
 
 
+@pytest.mark.parametrize("after_s", [0, 0.005, 0.015, 0.3, 5.0])
+async def test_a_recorder_that_is_cancelled_ends_at_once(server, after_s):
+    """runtime:P-3 runtime:P-7"""
+    server.refusals = [None, BusyError(503, "down")] * 50
+    loop = asyncio.get_running_loop()
+    async with recorder(server) as events:
+        for n in range(50):
+            events.event(Reference("v1", "J", "ml", f"j-{n}", f"u-{n}"), "Normal", "R", "t", "A")
+        await asyncio.sleep(after_s)
+        cancelled_at = loop.time()
+    assert loop.time() == cancelled_at
+
+
 async def test_what_is_remembered_is_bounded(server):
     """runtime:E-4"""
     async with recorder(server) as events:
@@ -483,4 +497,11 @@ def test_nothing_in_the_operator_reads_events():
         for path in package.rglob("*.py")
         if mention.search(path.read_text()) and path.relative_to(package).parts[0] != "sim"
     }
-    assert found <= {"apply/events.py", "kube/resource.py", "schema/rbac.py"}
+    assert found <= {
+        "apply/events.py",
+        "kube/resource.py",
+        "schema/deploy.py",
+        "schema/rbac.py",
+    }
+    verbs = {verb for call in CALLS if call.resource.plural == "events" for verb in call.verbs}
+    assert verbs == {"create", "patch"}, "nobody has the right to"

@@ -443,7 +443,7 @@ async def test_a_lease_that_is_no_longer_ours_is_not_given_back(server):
 
 
 async def test_a_release_that_nobody_answers_ends_after_five_seconds(server):
-    """runtime:L-11"""
+    """runtime:L-11 runtime:P-7"""
     a = replica(server, "a")
     async with asyncio.TaskGroup() as tasks:
         a.start(tasks)
@@ -481,6 +481,24 @@ async def test_loss_ends_the_leader_scope_and_then_the_run_70(server):
         await task
     assert life == ["leads", "ended"]
     assert server.lease["spec"]["holderIdentity"] == "a_1", "who lost gives nothing back"
+
+
+@pytest.mark.parametrize("after_s", [0, 0.001, 0.01, 0.02, 0.03, 0.5, 2.01, 2.02, 2.03, 7.0])
+@pytest.mark.parametrize("hangs", [False, True], ids=["a server that answers", "one that hangs"])
+async def test_a_cancelled_elector_ends_soon_whatever_it_was_doing_83(server, after_s, hangs):
+    """runtime:P-3 runtime:P-7"""
+    a = replica(server, "a")
+    a.elector = a.new_elector()
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(a.elector.run(asyncio.Event().wait))
+        await asyncio.sleep(after_s)
+        a.network.requests_lost = a.network.hangs = hangs
+        task.cancel()
+        cancelled_at = loop.time()
+    assert task.cancelled() and loop.time() - cancelled_at <= 5.1
+    with pytest.raises(NotLeaderError):
+        a.elector.gate.check()
 
 
 async def test_what_breaks_in_the_leader_scope_comes_out_as_itself(server):

@@ -100,6 +100,7 @@ async def test_a_stuck_loop_is_seen_from_outside_and_told_where_it_is_stuck(live
 
 
 async def test_dumps_are_json_asked_for_on_the_loop(live, ready):
+    """runtime:P-19: what they show lives there, and no thread but the loop's touches it."""
     loop = asyncio.get_running_loop()
     here = threading.get_ident()
 
@@ -124,7 +125,7 @@ async def test_dumps_are_json_asked_for_on_the_loop(live, ready):
 
 
 async def test_a_scrape_takes_states_on_the_loop_and_renders_elsewhere():
-    """runtime:Q-23"""
+    """runtime:Q-23 runtime:P-19"""
     metrics = Metrics()
     depth = metrics.gauge("depth", "d")
     here = threading.get_ident()
