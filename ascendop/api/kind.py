@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
 
 from ascendop.api.job import Counts, ReplicaSpec, RunPolicy
 from ascendop.api.life import Rule
@@ -16,6 +16,7 @@ from ascendop.api.observed import JobRow
 from ascendop.errors import Problem
 
 S = TypeVar("S", bound=Model)
+T = TypeVar("T")
 
 Env = Sequence[Object]
 """EnvVars as a container has them, in the order in which they are appended."""
@@ -61,6 +62,18 @@ class JobView(Generic[S]):
     spec: S
     run_policy: RunPolicy
     replicas: Mapping[str, ReplicaSpec]
+    _known: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What `once` has made."""
+
+    def once(self, what: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, made the first time it is asked for.
+
+        A job is looked at ten times in its life, and what follows from it alone never changes:
+        `make` must be pure, depend on nothing but this job and `what`, and its result is shared.
+        """
+        if what not in self._known:
+            self._known[what] = make()
+        return cast("T", self._known[what])
 
     @property
     def total(self) -> int:

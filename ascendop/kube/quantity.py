@@ -15,6 +15,7 @@ NANO: Final = 10**9
 LIMIT: Final = (2**63 - 1) * NANO  # the API server caps what is larger, instead of refusing it
 DIGITS: Final = 80  # more than LIMIT in nano has; an amount with more digits is rounded up anyway
 
+_SHORT: Final = 9  # digits that are far from LIMIT
 _SHAPE: Final = re.compile(
     r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+))"
     r"(?P<suffix>[eE][+-]?\d{1,3}|[KMGTPE]i|[numkMGTPE]?)",
@@ -67,6 +68,8 @@ class Quantity:
 
         Raises:  QuantityError.
         """
+        if isinstance(text, str) and len(text) <= _SHORT and text.isdecimal() and text.isascii():
+            return cls(int(text) * NANO)  # nearly every amount of devices
         found = None if isinstance(text, bool) else _SHAPE.fullmatch(str(text))
         if found is None:
             raise QuantityError(f"{text!r} is not an amount; write it like 8, 500m or 16Gi")

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ascendop.api.kind import JobView, S
+from collections.abc import Mapping
+
+from ascendop.api.kind import JobKind, JobView, S
 from ascendop.api.model import Object
 from ascendop.builder.pod import pod_group_of
 from ascendop.gang.podgroup import GangRole, GangSpec, build_pod_group
@@ -13,13 +15,19 @@ from ascendop.reconciler.snapshot import Snapshot
 
 
 def wanted_group(s: Snapshot[S], job: JobView[S]) -> Object:
-    """Our fields of the PodGroup, for server-side apply."""
-    style = s.kind.gang
-    leaders = {role.name for role in s.kind.roles(job.labels) if role.leader}
+    """Our fields of the PodGroup, for server-side apply. Not to be changed: passes share it."""
+    priorities = s.world.priorities
+    what = "group", tuple(sorted(priorities.items()))
+    return job.once(what, lambda: _build(s.kind, job, priorities))
+
+
+def _build(kind: JobKind[S], job: JobView[S], priorities: Mapping[str, int]) -> Object:
+    style = kind.gang
+    leaders = {role.name for role in kind.roles(job.labels) if role.leader}
     return build_pod_group(
         GangSpec(
             namespace=job.namespace,
-            name=pod_group_of(s.kind, job),
+            name=pod_group_of(kind, job),
             labels=job.labels if style.copies_labels else {},
             annotations=job.annotations,
             owner=job.owner,
@@ -31,5 +39,5 @@ def wanted_group(s: Snapshot[S], job: JobView[S]) -> Object:
             task_members=style.task_members,
             extra_labels=style.extra_labels(job.annotations),
         ),
-        s.world.priorities,
+        priorities,
     )

@@ -34,8 +34,12 @@ class PodDiff:
         return tuple(role for role in roles if role.lower() in found)
 
 
-def slots(kind: JobKind[S], job: JobView[S]) -> Iterator[PodSlot]:
+def slots(kind: JobKind[S], job: JobView[S]) -> tuple[PodSlot, ...]:
     """Every pod that the job should have, in rank order."""
+    return job.once("slots", lambda: tuple(_slots(kind, job)))
+
+
+def _slots(kind: JobKind[S], job: JobView[S]) -> Iterator[PodSlot]:
     leaders = {role.name for role in kind.roles(job.labels) if role.leader}
     for role, replica in job.replicas.items():
         for index in range(replica.count):

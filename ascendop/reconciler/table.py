@@ -21,7 +21,9 @@ def table_wish(kind: JobKind[S], job: JobView[S], pods: Sequence[PodView]) -> Ta
     """The table that should stand for these pods; None to leave alone whatever stands there."""
     if not kind.has_rank_table(job):
         return None
-    facts = TableJob.of(job.replicas.values(), job.labels, job.annotations)
+    facts = job.once(
+        TableJob, lambda: TableJob.of(job.replicas.values(), job.labels, job.annotations)
+    )
     found = rank_table(facts, pods)
     directory = f"{job.namespace}.{job.name}" if _mounts_table(job) else ""
     place = rank_table_config_map(job.name)
