@@ -72,8 +72,9 @@ def npu_pods(replicas: Mapping[str, ReplicaSpec]) -> int:
 
 def rank(job: JobView[S], role: str, index: int) -> int:
     """Rank of a pod in the rank table: Workers follow a leader that has chips."""
-    shift = role == WORKER and leader_has_chips(job.replicas)
-    return index + 1 if shift else index
+    if role != WORKER:
+        return index
+    return index + job.once(rank, lambda: int(leader_has_chips(job.replicas)))
 
 
 def node_rank(job: JobView[S], slot: PodSlot) -> int:
@@ -94,6 +95,10 @@ def is_inference(labels: Mapping[str, str]) -> bool:
 
 def sizes(job: JobView[S], role: str) -> Sizes | None:
     """Local and world size; None where the device plugin writes them itself (dynamic cutting)."""
+    return job.once((sizes, role), lambda: _sizes(job, role))
+
+
+def _sizes(job: JobView[S], role: str) -> Sizes | None:
     resource, count = chips_per_pod(job.replicas, role)
     if is_soft_share(job.labels):
         return Sizes(1, npu_pods(job.replicas))
@@ -104,8 +109,8 @@ def sizes(job: JobView[S], role: str) -> Sizes | None:
 
 def block(job: JobView[S]) -> int:
     """Chips per logical super-pod; 0 when the job has none."""
-    templates = [replica.template for replica in job.replicas.values()]
-    return super_pod_block(job.annotations, templates)
+    templates = (replica.template for replica in job.replicas.values())
+    return job.once(block, lambda: super_pod_block(job.annotations, list(templates)))
 
 
 def leader_service(job: JobView[S]) -> str:

@@ -46,7 +46,10 @@ def ascend_env(job: JobView[S], slot: PodSlot, site: Site) -> Sequence[Object]:
     if framework == "mindspore" and set(job.replicas) == {WORKER}:
         return ()
     general = _general(job, slot, site)
-    if chips_per_pod(job.replicas, slot.role)[1] == 0:
+    trained_with = job.once(
+        (chips_per_pod, slot.role), lambda: chips_per_pod(job.replicas, slot.role)
+    )
+    if trained_with[1] == 0:
         return general
     user = (slot.replica.container(CONTAINER) or {}).get("env") or ()
     special, extra = _FRAMEWORKS[framework](job, slot, site)
