@@ -23,7 +23,6 @@ from ascendop.builder.ascend_env import CLUSTERD_DOMAIN
 from ascendop.cli.files import Located, load_objects
 from ascendop.errors import InvalidJobError, UsageError
 from ascendop.kinds import AnyKind, load_kinds
-from ascendop.kube.quantity import QuantityError
 from ascendop.kube.resource import POD_GROUPS, PRIORITY_CLASSES, SERVICES
 from ascendop.reconciler.decide import decide
 from ascendop.reconciler.snapshot import AnySnapshot, Snapshot, World
@@ -137,8 +136,6 @@ class Rendering:
             passes = list(_passes(snapshot))
         except InvalidJobError as error:
             raise UsageError("\n".join(f"{where}: {p}" for p in error.problems)) from error
-        except QuantityError as error:
-            raise UsageError(f"{where}: {error}; write an amount, e.g. 500m or 16Gi") from error
         self.warnings += _warnings(where, passes)
         return [
             write.object

@@ -14,6 +14,7 @@ from ascendop.api.job import ReplicaSpec
 from ascendop.api.kind import JobKind, JobView, S
 from ascendop.api.observed import JobRow
 from ascendop.builder.pod import with_default_port
+from ascendop.builder.shape import shape_problems
 from ascendop.errors import InvalidJobError, Problem
 
 _DECODER = msgspec.json.Decoder(dict)
@@ -31,6 +32,9 @@ def parse_job(kind: JobKind[S], row: JobRow) -> JobView[S]:
         raise InvalidJobError([
             Problem(path, "is missing", "name at least one replica type", "InvalidSpecs")
         ])  # fmt: skip
+    shapes = tuple(shape_problems(f"spec.{kind.replica_field}", named, kind.run_policy(spec)))
+    if shapes:
+        raise InvalidJobError(shapes)  # the kind's own rules could not even read it
     labels = dict(row.labels)
     replicas = _canonical(kind, labels, named)
     problems = kind.validate(row, spec, replicas)

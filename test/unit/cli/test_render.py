@@ -149,8 +149,8 @@ KNOWN = "write one of AscendJob (mindxdl.gitee.com/v1), PyTorchJob (kubeflow.org
             id="a field of the wrong type",
         ),
         pytest.param(
-            make.job(Master=make.replica(1, npus="many")),
-            "'many'",
+            make.job(Master=make.replica(1, npus=0, resources={"limits": {"cpu": "many"}})),
+            "resources.limits.cpu is 'many', no amount; write it like 8, 500m or 16Gi",
             id="an amount that is none",
         ),
     ],

@@ -329,3 +329,33 @@ def test_pods_are_remembered_by_their_labels_where_nothing_is_stored():
     """After a take-over from the original operator: the labels are what it left."""
     pods = [make.pod("master", attempt=1), changed(make.pod("worker"), attempt=2)]
     assert read_attempts("", pods) == Attempts(2, frozenset({"j-worker-0"}))
+
+
+# ── whatever a user writes ──
+
+FIELDS = st.sampled_from((
+    "name", "image", "env", "ports", "resources", "limits", "requests", "cpu", "containerPort",
+    "volumes", "initContainers", "nodeSelector", "labels", "annotations", "restartPolicy",
+    "schedulerName", "hostNetwork", "huawei.com/Ascend910", "accelerator-type", "overhead",
+))  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 9) | st.text("a:/-1", max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(FIELDS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150)
+@given(
+    st.dictionaries(FIELDS, JSON, max_size=4),
+    st.dictionaries(FIELDS, JSON, max_size=4),
+    st.dictionaries(FIELDS, JSON, max_size=3),
+)
+def test_any_template_is_run_or_refused_and_never_breaks_us(container, spec, metadata):
+    main = {"name": "ascend", "image": "i"} | {
+        k: v for k, v in container.items() if k not in {"name", "image"}
+    }
+    template = {"metadata": metadata, "spec": spec | {"containers": [main]}}
+    obj = make.job(Master={"template": template}, Worker=1)
+    plan = decide(make.snapshot(obj))
+    make.concluded(plan)
