@@ -22,6 +22,9 @@ from ascendop.informer.slices import in_slices
 from ascendop.informer.source import Source, SyncPolicy
 from ascendop.informer.store import Store
 from ascendop.kube.resource import Resource, Scope
+from ascendop.telemetry.log import get_log
+
+log = get_log(__name__)
 
 SYNC_TIMEOUT_S = 120.0
 """A first list of 100,000 pods takes 30 s; what is not there after four times that will not be."""
@@ -116,6 +119,7 @@ class Informer(Generic[T]):
     async def run(self, resource: Resource | None = None) -> None:
         """Mirror the kind until cancelled, in the given version if it has several."""
         self.resource = resource or self.resource
+        self._form.report_to(self._report_odd)
         try:
             async with asyncio.TaskGroup() as self._group:
                 for namespace in self._scopes:
@@ -185,6 +189,17 @@ class Informer(Generic[T]):
             position=float(min(shard.number or 0 for shard in self._shards.values())),
             last_event_age_s=now - min(heard) if heard else 0.0,
             trouble="; ".join(r.trouble for r in reflectors if r.trouble),
+        )
+
+    def _report_odd(self, namespace: str, name: str, error: Exception) -> None:
+        """An object of odd shape is kept by its metadata alone."""
+        self._observer.count("informer_transform_errors_total")
+        log.warning(
+            "object cannot be read whole",
+            resource=self.resource.name,
+            namespace=namespace,
+            name=name,
+            trouble=repr(error),
         )
 
     def _new_shard(self) -> Shard[T]:

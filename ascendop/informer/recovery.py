@@ -109,6 +109,9 @@ class Recovery:
         """Since when nothing failed; None until something has worked after a failure."""
         self._unended = 0
         """Watches in a row that ended before the end of their initial events."""
+        self._gone = 0
+        """Times since a watch last lived that our position was too old: no failure of the server's,
+        but one that repeats means a list each time."""
         self._lagged = 0
         """Times in a row that the server was behind our position."""
         self._poisoned: tuple[str, int] = ("", 0)
@@ -116,11 +119,16 @@ class Recovery:
         self._erring: tuple[str, float] = ("", 0.0)
         """A position at which the server fails, and since when."""
 
-    def worked(self, since: float) -> None:
-        """The conversation has flowed since that loop time."""
+    def listed(self, since: float) -> None:
+        """A LIST that was begun at that loop time has worked."""
         if self._healthy_since is None:
             self._healthy_since = since
         self._denials = 0
+
+    def lived(self, since: float) -> None:
+        """A watch has lived since that loop time."""
+        self.listed(since)
+        self._gone = 0
 
     def synced(self) -> None:
         """Everything was got; troubles on the way to it are over."""
@@ -153,11 +161,13 @@ class Recovery:
             self._denials += 1
             pause_s = DENIED.after(self._denials - 1) * self._rng.uniform(1.0, 1.2)
             return Remedy(min(pause_s, DENIED.limit_s), health=Health.DENIED)
+        if isinstance(error, GoneError):
+            self._gone += 1
+            pause_s = BACKOFF.after(self._gone - 1) * self._rng.uniform(1.0, 2.0)
+            return Remedy(pause_s, Then.RESYNC_LATEST if initial else Then.RESYNC)
         pause_s = self._pause_s(now)
         if isinstance(error, NotFoundError):
             return Remedy(pause_s, health=Health.ABSENT)
-        if isinstance(error, GoneError):
-            return Remedy(pause_s, Then.RESYNC_LATEST if initial else Then.RESYNC)
         return Remedy(pause_s, self._after_refusal(error, initial=initial))
 
     def _after_refusal(self, error: ApiError, *, initial: bool) -> Then:

@@ -208,7 +208,7 @@ class Reflector(Generic[T]):
             staging = self.shard.stage()
             version = await self._pages(staging, 0)
         self._observer.took("list_seconds", self._loop.time() - began_at)
-        self._recovery.worked(began_at)
+        self._recovery.listed(began_at)
         await self._swap(staging, version)
 
     async def _pages(self, staging: Staging[T], limit: int) -> str:
@@ -272,7 +272,7 @@ class Reflector(Generic[T]):
             return 0.0
         lived_s = self._loop.time() - talk.opened_at
         if lived_s >= SHORT_S and talk.staging is None:
-            self._recovery.worked(talk.opened_at)
+            self._recovery.lived(talk.opened_at)
         self._observer.took("watch_seconds", lived_s)
         return lived_s
 

@@ -67,6 +67,10 @@ class Parts(msgspec.Struct, frozen=True):
     version: str
 
 
+Troubled = Callable[[str, str, Exception], None]
+"""Namespace and name of an object that could not be read whole, and why."""
+
+
 class UndecodableError(Exception):
     """What the server sent is no JSON, or not of the shape this kind has."""
 
@@ -91,6 +95,10 @@ class Representation(Protocol[R_co]):
 
         lenient: an object of the wrong shape becomes its bare row, instead of UndecodableError.
         """
+        ...
+
+    def report_to(self, troubled: Troubled) -> None:
+        """Whom to tell of objects that became bare rows."""
         ...
 
     def outgrown(self, rows: int) -> bool:
@@ -118,7 +126,7 @@ class StructForm(Generic[W, T]):
         bare: Callable[[Meta, Pool], T],
         *,
         pool: Pool | None = None,
-        troubled: Callable[[str, str, Exception], None] | None = None,
+        troubled: Troubled | None = None,
     ) -> None:
         self._row = row
         self._bare = bare
@@ -176,6 +184,9 @@ class StructForm(Generic[W, T]):
             return self._make(self._object.decode(body), None)
         except msgspec.DecodeError as error:
             raise UndecodableError(f"an object: {error}") from error
+
+    def report_to(self, troubled: Troubled) -> None:
+        self._troubled = troubled
 
     def outgrown(self, rows: int) -> bool:
         return self._pool.outgrown(rows)

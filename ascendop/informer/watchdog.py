@@ -25,13 +25,15 @@ class Watchdog:
         self._within_s = 0.0
         self._due: float | None = None
         """When what is expected must have come; None while nothing is."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._rings_at = 0.0
+        """When the timer rings. Kept here: uvloop's handles of what is due now do not know it."""
 
     def expect(self, within_s: float) -> None:
         """Something is to come within that time from now on."""
         self._within_s = within_s
         self._due = self._loop.time() + within_s
-        if self._timer is None or self._timer.when() > self._due:
+        if self._timer is None or self._rings_at > self._due:
             self._arm(self._due)
 
     def rest(self) -> None:
@@ -53,7 +55,7 @@ class Watchdog:
     def _arm(self, when: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._ring, when)
+        self._timer, self._rings_at = self._loop.call_at(when, self._ring, when), when
 
     def _ring(self, when: float) -> None:
         self._timer = None

@@ -467,6 +467,18 @@ async def test_a_server_that_hangs_up_at_once_is_asked_less_and_less_often_17(
         assert now() == began + 600
 
 
+async def test_a_server_that_calls_every_position_too_old_is_not_listed_in_haste(
+    source, pods, running
+):
+    """runtime:I-24"""
+    source.put("a")
+    informer = pods(source, policy=LISTED)
+    source.fail(on="watch", error=error_of(410, b'{"reason": "Expired"}'), times=1000)
+    async with running(informer):
+        await asyncio.sleep(600)
+    assert source.count("list") <= 25
+
+
 async def test_a_failure_now_and_then_costs_the_first_pause_only_18(source, pods, running):
     """runtime:I-24"""
     source.put("a")
