@@ -63,7 +63,14 @@ def _namespaced(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
         "Instead of rbac/role.yaml, for an operator that only looks after some namespaces.",
         "In each of them: kubectl apply -n <namespace> -f manifests/namespaced/role.yaml",
     )
-    return {"namespaced/role.yaml": yaml_file(rbac.namespaced_rights(kinds), about=about)}
+    once = (
+        NOTICE,
+        "Beside it, once, where MindCluster's clusterd runs; without it pods get its domain.",
+    )
+    return {
+        "namespaced/role.yaml": yaml_file(rbac.namespaced_rights(kinds), about=about),
+        "namespaced/clusterd.yaml": yaml_file(rbac.clusterd_rights(), about=once),
+    }
 
 
 def _rank_tables() -> dict[str, str]:

@@ -27,6 +27,7 @@ from ascendop.kube.resource import (
     SERVICES,
     Resource,
 )
+from ascendop.settings import Settings
 
 NAMESPACE: Final = "ascendop-system"
 NAME: Final = "ascendop"
@@ -57,7 +58,10 @@ CALLS: Final = (
     Call("apply", CORE_EVENTS, ("create", "patch")),
     Call("apply", EVENTS, ("create", "patch")),
 )
-LEADER_CALLS: Final = (Call("leader", LEASES, ("create", *WATCH, "patch", "update")),)
+LEADER_CALLS: Final = (
+    Call("leader", LEASES, ("create", *WATCH, "patch", "update")),
+    Call("apply", EVENTS, ("create", "patch")),
+)
 
 KIND_VERBS: Final = ("delete", *WATCH, "patch")
 """Of the jobs themselves: an attempt is counted by a patch, the TTL deletes."""
@@ -100,6 +104,18 @@ def namespaced_rights(kinds: Mapping[str, AnyKind]) -> list[Object]:
         _role("ClusterRole", readers, rules(outside, ())),
         _binding("ClusterRoleBinding", readers, "ClusterRole", readers),
     ]
+
+
+def clusterd_rights() -> list[Object]:
+    """To find MindCluster's clusterd, for an operator that may not look everywhere."""
+    settings = Settings()
+    name = f"{NAME}-clusterd"
+    role = _role("Role", name, rules((Call("informer", SERVICES, WATCH),), ()))
+    role["rules"][0]["resourceNames"] = [settings.clusterd_service]
+    binding = _binding("RoleBinding", name, "Role", name)
+    for found in (role, binding):
+        found["metadata"]["namespace"] = settings.clusterd_namespace
+    return [role, binding]
 
 
 def leader_rights() -> list[Object]:

@@ -14,7 +14,13 @@ from ascendop.cli.main import main
 from ascendop.kinds import load_kinds
 from ascendop.schema.generated import NOTICE
 from ascendop.schema.manifests import manifests
-from ascendop.schema.rbac import KIND_VERBS, cluster_rights, leader_rights, namespaced_rights
+from ascendop.schema.rbac import (
+    KIND_VERBS,
+    cluster_rights,
+    clusterd_rights,
+    leader_rights,
+    namespaced_rights,
+)
 from ascendop.schema.reasons import reasons
 from ascendop.schema.reference import reference
 
@@ -190,3 +196,9 @@ def test_reading_the_reasons_runs_none_of_the_code(tmp_path):
     room.mkdir()
     (room / "x.py").write_text('1 / 0\nV = Verdict("Failed", "Boom", "t")\n')
     assert [reason.code for reason in reasons(tmp_path)] == ["Boom"]
+
+
+def test_of_another_namespace_only_the_one_service_is_read():
+    role = clusterd_rights()[0]
+    assert rights(role) == {("", "services"): {"get", "list", "watch"}}
+    assert role["rules"][0]["resourceNames"] == ["clusterd-grpc-svc"]
