@@ -103,7 +103,9 @@ class WorkQueue(Generic[K]):
         """Exactly the keys in states RUNNING and DIRTY: no worker gets them."""
         self._getters: deque[asyncio.Future[None]] = deque()
         """Workers that found nothing. A resolved one is not in it: it is on its way back."""
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._rings_at = 0.0
+        """When the timer rings. Kept here: uvloop's handles of what is due now do not know it."""
         """Armed for the first due time, or before it, as long as keys wait."""
         self._mode = _Mode.OPEN
         self._drained: list[asyncio.Future[None]] = []
@@ -324,10 +326,10 @@ class WorkQueue(Generic[K]):
             return
         when = min(due, now + LOOK_AGAIN_S)
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._rings_at <= when:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._ring)
+        self._timer, self._rings_at = self._loop.call_at(when, self._ring), when
 
     def _ring(self) -> None:
         self._timer = None
