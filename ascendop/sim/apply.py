@@ -11,7 +11,7 @@ import orjson
 
 from ascendop.kube.resource import Object
 from ascendop.sim.answers import Cause, RefusedError
-from ascendop.sim.fieldsets import Path, item_key, leaves, spoken
+from ascendop.sim.fieldsets import Path, applied, item_key, leaves, spoken
 from ascendop.sim.managers import BEFORE, Managed, Manager, read_managed, write_managed
 from ascendop.sim.registry import Served
 from ascendop.sim.shapes import Shape
@@ -26,7 +26,7 @@ def apply(
     Raises:  RefusedError(409) with one cause per field that somebody else set to another value.
     """
     wanted.get("metadata", {}).pop("managedFields", None)
-    asked = leaves(wanted, served.shape)
+    asked = applied(wanted, served.shape)
     if live is None:
         managed = Managed()
         managed.give(manager, asked, now)
@@ -41,7 +41,8 @@ def apply(
     changed = {path for path in asked if before.get(path, before) != after.get(path, after)}
     _settle(managed, manager, changed, force=force)
     dropped = managed.sets.get(manager, set()) - asked.keys() - managed.others(manager)
-    for path in sorted(dropped, key=len, reverse=True):
+    # an item before its fields: without its keys it would not be found
+    for path in sorted(dropped, key=len):
         _remove(merged, served.shape, path, keep=asked.keys() | managed.others(manager))
     managed.give(manager, asked, now)
     write_managed(merged, managed)

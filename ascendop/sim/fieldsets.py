@@ -16,7 +16,11 @@ from ascendop.sim.shapes import Shape
 Path = tuple[str, ...]
 """Elements as managedFields writes them: `f:name`, `k:{"name":"x"}`, `v:"x"`."""
 Leaves = dict[Path, Any]
-"""Every owned path with its value; maps and list items that are owned as such have `...`."""
+"""Every owned path with its value."""
+CONTAINER: Any = object()
+"""The value of a map or keyed list as such: owned by who made it, not by who applies into it."""
+ITEM: Any = object()
+"""The value of an item of a keyed list as such."""
 
 _OPEN = Shape({"x-kubernetes-preserve-unknown-fields": True}, strict=False)
 _SYSTEM = frozenset(
@@ -39,6 +43,11 @@ def leaves(obj: Object, shape: Shape, parts: Iterable[str] | None = None) -> Lea
         else:
             _walk(obj[name], below, (f"f:{name}",), found)
     return found
+
+
+def applied(obj: Object, shape: Shape) -> Leaves:
+    """What an apply of this object owns."""
+    return {p: value for p, value in leaves(obj, shape).items() if value is not CONTAINER}
 
 
 def changed_parts(old: Object, new: Object) -> list[str]:
@@ -92,10 +101,10 @@ def _key_default(shape: Shape, name: str) -> Any:
 def _walk(value: Any, shape: Shape, path: Path, found: Leaves) -> None:
     if isinstance(value, dict) and value and not shape.atomic:
         if shape.values is not None or (shape.open and not shape.properties):
-            found[path] = ...
+            found[path] = CONTAINER
         _walk_fields(value, shape, path, found)
     elif isinstance(value, list) and value and shape.list_type in ("map", "set"):
-        found[path] = ...
+        found[path] = CONTAINER
         _walk_items(value, shape, path, found)
     else:
         found[path] = value
@@ -117,7 +126,7 @@ def _walk_items(value: list[Any], shape: Shape, path: Path, found: Leaves) -> No
             found[path] = value
             return
         here = (*path, key)
-        found[here] = ...
+        found[here] = ITEM
         _walk_fields(item, below, here, found)
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
 
 from ascendop.kube.resource import Object
@@ -69,7 +69,7 @@ class Pods:
         self._deleter.delete_row(call.served.table, self._row(call), wish)
         return _done(201)
 
-    def log(self, call: Call, logs: LogSource | None) -> AsyncIterator[bytes]:
+    def log(self, call: Call, logs: LogSource | None) -> AsyncGenerator[bytes, None]:
         """What a container wrote. Raises RefusedError(400) for a container that has no log."""
         pod = self._row(call).obj
         container = _container(pod, call.query.get("container", ""), call.name)
@@ -97,7 +97,7 @@ class Pods:
         return row
 
 
-async def _told(source: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _told(source: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     try:
         async for chunk in source:
             yield chunk

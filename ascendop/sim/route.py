@@ -61,7 +61,7 @@ def parse_call(registry: Registry, request: Request, user: str) -> Call:
         raise method_not_allowed()
     verb = _verb(request, name)
     allowed = served.subresources[subresource] if subresource else served.verbs
-    if verb not in allowed:
+    if verb not in allowed or (verb == "create" and name and not subresource):
         raise method_not_allowed()
     return Call(request, served, verb, namespace, name, subresource, user)
 

@@ -74,7 +74,7 @@ def _prune_fields(value: dict[str, Any], shape: Shape, path: str, gone: list[str
                 del value[name]
             continue
         item = value[name]
-        if item is None and _drops_null(below):
+        if (item is None and _drops_null(below)) or _drops_empty(item, below, name, shape):
             del value[name]
             continue
         if item.__class__ is dict or item.__class__ is list:
@@ -89,6 +89,13 @@ def _drops_null(shape: Shape) -> bool:
     if not shape.strict:
         return bool(shape.type)
     return not shape.nullable and shape.default is not MISSING
+
+
+def _drops_empty(item: Any, below: Shape, name: str, shape: Shape) -> bool:
+    """A typed decoder does not tell an empty map or list from none; an empty struct it does."""
+    if shape.strict or item not in ({}, []) or name in (shape.raw.get("required") or ()):
+        return False
+    return isinstance(item, list) or below.values is not None
 
 
 def _check_type(value: Any, shape: Shape, path: str) -> None:

@@ -204,7 +204,7 @@ class Storage:
     def hang_up(self, name: str) -> None:
         """End every watch of a table."""
         table = self.tables.get(name)
-        for listener in list(table.listeners) if table else ():
+        for listener in () if table is None else list(table.listeners):
             listener(None)
 
     def put(self, table: Table, key: NameKey, obj: Object) -> Row:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 
 from ascendop.kube.transport import Response
@@ -19,7 +19,7 @@ class WholeStream:
         self.status = response.status
         self.headers = response.headers
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         if self.response.body:
             yield self.response.body
 
@@ -34,11 +34,11 @@ class WholeStream:
 class TextStream:
     """A log."""
 
-    source: AsyncIterator[bytes]
+    source: AsyncGenerator[bytes, None]
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "text/plain"})
 
-    def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncGenerator[bytes, None]:
         return self.source
 
     async def read(self) -> bytes:

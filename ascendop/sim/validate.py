@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ascendop.kube.resource import Object, Resource
-from ascendop.sim.answers import Cause, bad_request, conflict, stale
+from ascendop.sim.answers import Cause, bad_request, conflict, invalid, stale
 from ascendop.sim.registry import Served
 from ascendop.sim.storage import Row
 
@@ -110,9 +110,18 @@ def check_identity(obj: Object, served: Served, namespace: str | None, name: str
         )
 
 
-def check_version(meta: dict[str, Any], row: Row, resource: Resource) -> None:
-    """Raises RefusedError(409) when the writer has not seen the object's last state."""
+def check_version(
+    meta: dict[str, Any], row: Row, resource: Resource, *, patched: bool = False
+) -> None:
+    """Raises RefusedError(409) when the writer has not seen the object's last state.
+
+    patched:  another uid is then a field that cannot change (422), and not a condition.
+    """
     uid = meta.get("uid")
+    if uid and uid != row.uid and patched:
+        says = f'Invalid value: "{uid}": field is immutable'
+        cause = Cause("FieldValueInvalid", says, "metadata.uid")
+        raise invalid(resource, row.key[1], [cause])
     if uid and uid != row.uid:
         raise conflict(
             resource,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 
 from ascendop.sim.answers import Cause, RefusedError, busy, invalid, too_old
@@ -95,7 +95,7 @@ class Watch:
     async def read(self) -> bytes:
         return b"".join([chunk async for chunk in self.chunks()])
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._wish.timeout_s
         bookmark_at = loop.time() + self._bookmark_s
@@ -134,7 +134,7 @@ class Watch:
             self._pending.extend(_after(self._table.changes, wish.since))
 
     def _over(self) -> bool:
-        return self.ended or (self._error is not None and not self._pending)
+        return not self._pending and (self.ended or self._error is not None)
 
     def _hear(self, change: Change | None) -> None:
         if change is None or len(self._pending) >= BACKLOG:

@@ -15,6 +15,7 @@ from ascendop.kube.resource import Object, Resource
 from ascendop.sim import definitions, patches
 from ascendop.sim.answers import (
     Cause,
+    RefusedError,
     already_exists,
     bad_request,
     forbidden,
@@ -43,6 +44,7 @@ from ascendop.sim.validate import (
 from ascendop.sim.world import Admitted, World
 
 _YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PROTOBUF = b"k8s\x00"
 _KEPT = (
     "uid",
     "creationTimestamp",
@@ -75,7 +77,9 @@ class Writer:
         """Every gate of a create, for a body that is already read."""
         world, served = self._world, call.served
         if obj["metadata"].get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            raise RefusedError(
+                500, "", "resourceVersion should not be set on objects to be created"
+            )
         namespace = self._open_namespace(call, obj)
         warnings = self._shaped(call, obj)
         self._name(obj["metadata"], namespace)
@@ -156,7 +160,7 @@ class Writer:
             created = apply(None, wanted, call.served, manager, force=force, now=now)
             row, _ = self.create_object(call, created, applied=True)
             return row, warnings, True
-        check_version(wanted["metadata"], row, call.served.resource)
+        check_version(wanted["metadata"], row, call.served.resource, patched=True)
         live = object_of(row, call.served)
         version = live["metadata"]["resourceVersion"]
         merged = apply(live, wanted, call.served, manager, force=force, now=now)
@@ -170,7 +174,8 @@ class Writer:
         """Every gate of a change."""
         world, served = self._world, call.served
         warnings = self._shaped(call, obj)
-        check_version(obj["metadata"], row, served.resource)
+        patched = call.verb == "patch"
+        check_version(obj["metadata"], row, served.resource, patched=patched)
         old = row.obj
         new = to_stored(obj, served)
         new = _through_door(old, new, served, call.subresource)
@@ -240,8 +245,7 @@ class Writer:
         how = call.query.get("fieldValidation", "Warn")
         told = [f'unknown field "{path}"' for path in unknown]
         if how == "Strict":
-            why = f"strict decoding error: {', '.join(told)}"
-            raise bad_request(why) if call.served.crd else undecodable(call.served, why)
+            raise undecodable(call.served, f"strict decoding error: {', '.join(told)}")
         return told if how == "Warn" else []
 
     def _default(self, obj: Object, served: Served, rules: Rules) -> None:
@@ -324,6 +328,11 @@ def read_json(call: Call) -> Object:
 
 def _parse_json(call: Call) -> Any:
     body = call.request.body or b""
+    if body.startswith(_PROTOBUF):
+        raise unsupported_media_type(
+            "application/vnd.kubernetes.protobuf",
+            "application/json, application/yaml (write a file and use `kubectl create -f`)",
+        )
     try:
         if "yaml" in _content_type(call):
             return yaml.load(body, Loader=_YAML)  # noqa: S506  a safe loader
