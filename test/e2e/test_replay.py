@@ -45,11 +45,24 @@ def is_played(case):
     )
 
 
+def not_yet():
+    """Case to the reason why it may differ."""
+    lines = (Path(__file__).parent / "not_yet.txt").read_text().splitlines()
+    pairs = (line.split(maxsplit=1) for line in lines if line and not line.startswith("#"))
+    return {case: reason.strip() for case, reason in pairs}
+
+
+def marks_of(case):
+    marks = [] if case.id.startswith(SHORT) else [pytest.mark.long]
+    if reason := NOT_YET.get(case.id):
+        # Not strict: on a busy machine some of the originals' own races go either way.
+        marks.append(pytest.mark.xfail(reason=reason, strict=False))
+    return marks
+
+
+NOT_YET = not_yet()
 CASES = [case for case in load_cases([RECORDED]) if is_played(case)]
-PARAMS = [
-    pytest.param(case, id=case.id, marks=[] if case.id.startswith(SHORT) else pytest.mark.long)
-    for case in CASES
-]
+PARAMS = [pytest.param(case, id=case.id, marks=marks_of(case)) for case in CASES]
 
 
 async def play(plane, replica, cases):
@@ -87,14 +100,18 @@ def results(request, plain, make_replica):
     selected = [
         item.callspec.params["case"]
         for item in request.session.items
-        if item.originalname == "test_it_makes_what_the_original_made"
+        if getattr(item, "originalname", "") == "test_it_makes_what_the_original_made"
     ]
     found = {}
     for flags in sorted({flags_of(case) for case in selected}):
-        with make_replica(plain, *FLAGS[flags]) as replica:
+        with make_replica(plain, "--no-leader-elect", *FLAGS[flags]) as replica:
             cases = [case for case in selected if flags_of(case) == flags]
             found |= asyncio.run(play(plain, replica, cases))
     return found
+
+
+def test_cases_that_may_differ_exist():
+    assert NOT_YET.keys() <= {case.id for case in CASES}
 
 
 @pytest.mark.timeout(2400)  # the first one waits for all
