@@ -18,6 +18,7 @@ from ascendop.reconciler.status import merge_patch, put_condition
 from .. import make  # noqa: TID252  the standard library has a package called test
 from ..cluster import admitted, after, changed, gone, is_quiet  # noqa: TID252  likewise
 
+SOME = settings(max_examples=50)
 FEW = settings(max_examples=30)  # a snapshot has many parts, and is slow to draw
 
 # ── snapshots ──
@@ -186,17 +187,20 @@ def put_all(puts):
     return found
 
 
+@SOME
 @given(PUTS)
 def test_no_type_stands_twice_among_conditions(puts):
     types = [c.type for c in put_all(puts)]
     assert len(types) == len(set(types))
 
 
+@SOME
 @given(PUTS)
 def test_running_and_restarting_never_stand_together(puts):
     assert not {"Running", "Restarting"} <= {c.type for c in put_all(puts)}
 
 
+@SOME
 @given(PUTS, PUTS)
 def test_failed_is_the_last_word(before, more):
     failed = put_condition(put_all(before), "Failed", "F", "m", make.NOW)
@@ -206,6 +210,7 @@ def test_failed_is_the_last_word(before, more):
     assert found == failed
 
 
+@SOME
 @given(PUTS)
 def test_putting_a_condition_again_changes_nothing(puts):
     found = put_all(puts)
@@ -214,6 +219,7 @@ def test_putting_a_condition_again_changes_nothing(puts):
         assert again == found
 
 
+@SOME
 @given(PUTS, st.sampled_from(TYPES), st.integers(10, 20))
 def test_what_is_put_comes_last_and_is_as_old_as_its_status(puts, type_, at):
     before = put_all(puts)
@@ -226,6 +232,7 @@ def test_what_is_put_comes_last_and_is_as_old_as_its_status(puts, type_, at):
     assert (found[-1].last_transition_time == old.last_transition_time) if kept else True
 
 
+@SOME
 @given(PUTS)
 def test_a_condition_survives_its_way_through_the_server(puts):
     for c in put_all(puts):
@@ -255,11 +262,13 @@ def applied(before, patch):
     return found
 
 
+@SOME
 @given(OBJECTS, OBJECTS)
 def test_a_patch_makes_one_object_of_the_other(before, wanted):
     assert applied(before, merge_patch(before, wanted)) == wanted
 
 
+@SOME
 @given(OBJECTS)
 def test_what_is_equal_needs_no_patch(found):
     assert merge_patch(found, json.loads(json.dumps(found))) == {}
@@ -271,6 +280,7 @@ ALL = ("m-0", "w-0", "w-1", "w-2")
 LOSSES = st.lists(st.sets(st.sampled_from(ALL), min_size=1), max_size=6)
 
 
+@SOME
 @given(LOSSES)
 def test_the_generation_never_sinks_and_never_jumps(losses):
     found = Attempts()
@@ -281,6 +291,7 @@ def test_the_generation_never_sinks_and_never_jumps(losses):
         found = next_attempts(found, ALL, ALL, started=True)
 
 
+@SOME
 @given(LOSSES)
 def test_a_loss_is_counted_if_and_only_if_it_hits_the_newest_generation(losses):
     found, newest = Attempts(), set(ALL)
@@ -292,6 +303,7 @@ def test_a_loss_is_counted_if_and_only_if_it_hits_the_newest_generation(losses):
         found = next_attempts(found, ALL, ALL, started=True)
 
 
+@SOME
 @given(LOSSES, st.integers(1, 4))
 def test_looking_again_counts_nothing(losses, times):
     found = Attempts()
@@ -303,6 +315,7 @@ def test_looking_again_counts_nothing(losses, times):
         found = next_attempts(found, ALL, ALL, started=True)
 
 
+@SOME
 @given(LOSSES)
 def test_what_is_stored_is_read_as_it_was(losses):
     found = Attempts()
@@ -345,7 +358,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     st.dictionaries(FIELDS, JSON, max_size=4),
     st.dictionaries(FIELDS, JSON, max_size=4),
