@@ -56,17 +56,28 @@ def changed_parts(old: Object, new: Object) -> list[str]:
 
 
 def to_v1(paths: Iterable[Path]) -> dict[str, Any]:
-    """As FieldsV1."""
+    """As FieldsV1: a path is a leaf, or has a dot when something is below it."""
     root: dict[str, Any] = {}
-    members = set(paths)
-    for path in sorted(members):
-        node = root
-        for element in path:
-            node = node.setdefault(element, {})
-        if any(True for _ in node):
+    nodes: dict[Path, dict[str, Any]] = {(): root}
+    own: set[Path] = set()
+    # sorted, a path comes before everything below it
+    for path in sorted(paths):
+        above = path[:-1]
+        node = nodes.get(above)
+        if node is None:
+            node = _descend(nodes, above)
+        if above in own:
             node["."] = {}
-    _dot(root, (), members)
+        nodes[path] = node[path[-1]] = {}
+        own.add(path)
     return root
+
+
+def _descend(nodes: dict[Path, dict[str, Any]], path: Path) -> dict[str, Any]:
+    node = nodes[()]
+    for depth, element in enumerate(path, 1):
+        node = nodes[path[:depth]] = node.setdefault(element, {})
+    return node
 
 
 def of_v1(fields: Mapping[str, Any]) -> set[Path]:
@@ -128,16 +139,6 @@ def _walk_items(value: list[Any], shape: Shape, path: Path, found: Leaves) -> No
         here = (*path, key)
         found[here] = ITEM
         _walk_fields(item, below, here, found)
-
-
-def _dot(node: dict[str, Any], path: Path, members: set[Path]) -> None:
-    for element, below in node.items():
-        if element == ".":
-            continue
-        here = (*path, element)
-        if below and here in members:
-            below["."] = {}
-        _dot(below, here, members)
 
 
 def _members(fields: Mapping[str, Any], path: Path) -> Iterator[Path]:

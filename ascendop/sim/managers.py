@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ascendop.kube.resource import Object
-from ascendop.sim.fieldsets import Leaves, Path, changed_parts, leaves, of_v1, to_v1
+from ascendop.sim.fieldsets import Path, changed_parts, leaves, of_v1, to_v1
 from ascendop.sim.registry import Served
 
 BEFORE = "before-first-apply"
@@ -38,6 +38,8 @@ class Managed:
 
     sets: dict[Manager, set[Path]] = field(default_factory=dict)
     times: dict[Manager, str] = field(default_factory=dict)
+    untouched: list[dict[str, Any]] = field(default_factory=list)
+    """Entries that the write at hand does not concern; as they were read."""
 
     def give(self, manager: Manager, paths: Iterable[Path], now: str) -> None:
         """Its set from now on."""
@@ -58,9 +60,8 @@ class Managed:
 
     def entries(self) -> list[dict[str, Any]]:
         """As metadata.managedFields: applied sets first, then by time."""
-        kept = [manager for manager, owned in self.sets.items() if owned]
-        kept.sort(key=lambda m: (m.operation, self.times.get(m, ""), m.name, m.subresource))
-        return [self._entry(manager) for manager in kept]
+        kept = [self._entry(manager) for manager, owned in self.sets.items() if owned]
+        return sorted([*self.untouched, *kept], key=_rank)
 
     def _entry(self, manager: Manager) -> dict[str, Any]:
         entry: dict[str, Any] = {
@@ -76,8 +77,19 @@ class Managed:
         return entry
 
 
-def read_managed(obj: Object) -> Managed:
-    """The books that an object carries."""
+def _rank(entry: dict[str, Any]) -> tuple[str, ...]:
+    names = ("operation", "time", "manager", "subresource")
+    return tuple(entry.get(name) or "" for name in names)
+
+
+def read_managed(
+    obj: Object, *, about: Iterable[str] | None = None, by: Manager | None = None
+) -> Managed:
+    """The books that an object carries.
+
+    about, by:  read the entries only that own one of these top-level fields, or are this manager's.
+    """
+    concerned = None if about is None else {f"f:{name}" for name in about}
     managed = Managed()
     for entry in obj["metadata"].get("managedFields") or ():
         if not entry:
@@ -88,7 +100,11 @@ def read_managed(obj: Object) -> Managed:
             entry.get("apiVersion", ""),
             entry.get("subresource", ""),
         )
-        managed.sets[manager] = of_v1(entry.get("fieldsV1") or {})
+        fields = entry.get("fieldsV1") or {}
+        if concerned is not None and manager != by and concerned.isdisjoint(fields):
+            managed.untouched.append(entry)
+            continue
+        managed.sets[manager] = of_v1(fields)
         managed.times[manager] = entry.get("time") or ""
     return managed
 
@@ -103,18 +119,15 @@ def write_managed(obj: Object, managed: Managed) -> None:
 
 def track(old: Object | None, new: Object, served: Served, manager: Manager, now: str) -> None:
     """Book a write that is not an apply: what changed is its writer's."""
-    before, after = _differing(old, new, served)
+    if old is None:
+        parts = [name for name in new if name != "status" or not served.has_status]
+    else:
+        parts = changed_parts(old, new)
+    before = leaves(old, served.shape, parts) if old else {}
+    after = leaves(new, served.shape, parts)
     changed = {path for path, value in after.items() if path not in before or before[path] != value}
     removed = before.keys() - after.keys()
-    managed = read_managed(new)
+    managed = read_managed(new, about=parts, by=manager)
     managed.take(changed | removed, but=manager)
     managed.give(manager, (managed.sets.get(manager, set()) | changed) - removed, now)
     write_managed(new, managed)
-
-
-def _differing(old: Object | None, new: Object, served: Served) -> tuple[Leaves, Leaves]:
-    if old is None:
-        parts = [name for name in new if name != "status" or not served.has_status]
-        return {}, leaves(new, served.shape, parts)
-    parts = changed_parts(old, new)
-    return leaves(old, served.shape, parts), leaves(new, served.shape, parts)

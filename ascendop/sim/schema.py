@@ -24,17 +24,22 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def prune(obj: Object, served: Served) -> list[str]:
+def prune(obj: Object, served: Served, old: Object | None = None) -> list[str]:
     """Remove what the kind does not have; the paths that went, in order.
 
+    old:    what is as it was stored was pruned then, and is not walked again.
     Raises RefusedError(400) for a value of a wrong type in a built-in kind, which a real server
     cannot even decode. In a custom kind that is the business of validation.
     """
     gone: list[str] = []
+    changed = {name: obj[name] for name in obj if old is None or obj[name] != old.get(name)}
+    names = set(changed)
     try:
-        _prune(obj, served.shape, "", gone)
+        _prune(changed, served.shape, "", gone)
     except _UndecodableError as error:
         raise undecodable(served, str(error)) from error
+    for name in names - changed.keys():
+        del obj[name]
     return gone
 
 
@@ -46,9 +51,12 @@ def undecodable(served: Served, why: str) -> RefusedError:
     )
 
 
-def fill(obj: Object, served: Served) -> None:
-    """Write the defaults of the schema into an object."""
-    _fill(obj, served.shape)
+def fill(obj: Object, served: Served, old: Object | None = None) -> None:
+    """Write the defaults of the schema into an object; not again into what is as it was."""
+    known = set() if old is None else {name for name in obj if obj[name] == old.get(name)}
+    changed = {name: value for name, value in obj.items() if name not in known}
+    _fill(changed, served.shape)
+    obj.update(changed)
 
 
 class _UndecodableError(Exception):

@@ -173,15 +173,15 @@ class Writer:
     ) -> tuple[Row, list[str]]:
         """Every gate of a change."""
         world, served = self._world, call.served
-        warnings = self._shaped(call, obj)
+        old = row.obj
+        warnings = self._shaped(call, obj, old)
         patched = call.verb == "patch"
         check_version(obj["metadata"], row, served.resource, patched=patched)
-        old = row.obj
         new = to_stored(obj, served)
         new = _through_door(old, new, served, call.subresource)
         _keep_metadata(old, new)
         rules = rules_of(served)
-        self._default(new, served, rules)
+        self._default(new, served, rules, old)
         self._admit(Admitted("update", served, call.subresource, new, old, call.user))
         found = [*change_faults(old, new)]
         if call.subresource != "status" or served.crd is not None:
@@ -237,9 +237,9 @@ class Writer:
         if namespace:
             meta["namespace"] = namespace
 
-    def _shaped(self, call: Call, obj: Object) -> list[str]:
+    def _shaped(self, call: Call, obj: Object, old: Object | None = None) -> list[str]:
         """Prune; the unknown fields as warnings, or an error where the caller is strict."""
-        unknown = prune(obj, call.served)
+        unknown = prune(obj, call.served, old)
         if not unknown:
             return []
         how = call.query.get("fieldValidation", "Warn")
@@ -248,8 +248,10 @@ class Writer:
             raise undecodable(call.served, f"strict decoding error: {', '.join(told)}")
         return told if how == "Warn" else []
 
-    def _default(self, obj: Object, served: Served, rules: Rules) -> None:
-        fill(obj, served)
+    def _default(
+        self, obj: Object, served: Served, rules: Rules, old: Object | None = None
+    ) -> None:
+        fill(obj, served, old)
         rules.default(obj)
         if served.table == definitions.TABLE:
             definitions.default_definition(obj)
