@@ -28,6 +28,8 @@ RELEASE_S = 5.0
 """To give the lease back at the end; a longer wait would cost more than the successor saves."""
 WATCH_S = 300
 """One watch of the Lease; polling goes on beside it, so it may also be silent."""
+TICK_S = 0.01
+"""Less than this is no time: a sum of floats may never quite arrive where it should."""
 CONTACT_S = 60.0
 """A follower that reached no API server for this long is better restarted."""
 OVERDUE_S = 20.0
@@ -54,6 +56,10 @@ class LeaderObserver(Protocol):
     def leading(self, *, name: str, leads: bool) -> None: ...
 
     def slow_path(self, *, name: str) -> None: ...
+
+
+class _WantedError(NotLeaderError):
+    """Coordinated election asks us to finish: the lease is still ours to give back."""
 
 
 class Elector:
@@ -135,7 +141,7 @@ class Elector:
         try:
             await self._while_holding(lead)
         except NotLeaderError as error:
-            lost = True
+            lost = not isinstance(error, _WantedError)
             log.warning("lease lost", reason=str(error), holder=self.holder)
             raise
         finally:
@@ -170,7 +176,7 @@ class Elector:
         """Until the next look; the moment at which the record runs out is not slept through."""
         pause_s = self._times.pause_s(self._rng)
         left_s = self._sight.held_until - self._loop.time()
-        return left_s if 0 < left_s < pause_s else pause_s
+        return left_s + TICK_S if 0 < left_s < pause_s else pause_s
 
     async def _bounded_try(self) -> bool:
         try:
@@ -226,18 +232,27 @@ class Elector:
 
     async def _hold(self) -> None:
         """Renew for ever. Raises NotLeaderError when that failed for `renew_s`, or is refused."""
-        while True:
-            await asyncio.sleep(min(self._times.retry_s, max(0.0, self._deadline_s())))
-            if self._deadline_s() <= 0:
-                raise NotLeaderError(f"the lease was not renewed for {self._times.renew_s:g} s")
-            try:
-                # Half of the whole: one dead connection must not use up all the time there is.
-                async with asyncio.timeout(min(self._deadline_s(), self._times.renew_s / 2)):
-                    await self._renew()
-            except (ApiError, TransportError, TimeoutError) as error:
-                log.warning("lease not renewed", error=str(error) or "no answer in time")
+        try:
+            while True:
+                await asyncio.sleep(max(0.0, min(self._times.retry_s, self._left_s())))
+                await self._bounded_renew()
+        except NotLeaderError:
+            self.gate.close()  # now, and not when the leader scope has ended: it may want to write
+            raise
 
-    def _deadline_s(self) -> float:
+    async def _bounded_renew(self) -> None:
+        left_s = self._left_s()
+        if left_s <= TICK_S:
+            raise NotLeaderError(f"the lease was not renewed for {self._times.renew_s:g} s")
+        try:
+            # Half of the whole: one dead connection must not use up all the time there is.
+            async with asyncio.timeout(min(left_s, self._times.renew_s / 2)):
+                await self._renew()
+        except (ApiError, TransportError, TimeoutError) as error:
+            log.warning("lease not renewed", error=str(error) or "no answer in time")
+
+    def _left_s(self) -> float:
+        """Until renewing is given up."""
         return self._last_ok + self._times.renew_s - self._loop.time()
 
     async def _renew(self) -> None:
@@ -253,8 +268,7 @@ class Elector:
             await self._claim()
         wanted = spec_of(self._sight.found).get("preferredHolder")
         if wanted and wanted != self.identity:
-            await self._release()
-            raise NotLeaderError(f"the lease is wanted for {wanted}")
+            raise _WantedError(f"the lease is wanted for {wanted}")
 
     # ── both ──
 

@@ -256,6 +256,67 @@ async def test_a_leader_that_sees_another_holder_is_lost_now_and_not_at_its_dead
         a.stop.set()
 
 
+async def test_a_lost_lease_shuts_the_gate_before_the_leader_scope_is_told(server):
+    """runtime:L-5 runtime:L-8: what it does on its way out must not write any more."""
+    a = replica(server, "a")
+    refused = []
+
+    async def lead():
+        try:
+            await a.stop.wait()
+        finally:
+            with pytest.raises(NotLeaderError):
+                a.elector.gate.check()
+            refused.append(True)
+
+    a.elector = a.new_elector()
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(expect(NotLeaderError, a.elector.run(lead)))
+        await settle(4.5)
+        server.edit(holderIdentity="thief")
+        await task
+    assert refused
+
+
+async def test_a_slow_answer_counts_from_when_the_renewal_was_sent(server):
+    """runtime:L-3"""
+    a = replica(server, "a")
+    async with asyncio.TaskGroup() as tasks:
+        a.start(tasks)
+        await settle(3)
+        a.network.latency_s = (1.0, 1.0)
+        await settle(20)
+        before = len(server.writes)
+        while len(server.writes) == before:
+            await settle(0.01)
+        sent_at = server.writes[-1][0] - 1.0
+        await settle(1.1)  # the answer
+        a.network.requests_lost = True
+        while not a.losses:
+            await settle(0.01)
+        assert 9.9 <= a.losses[0][0] - sent_at <= 10.1
+        a.network.requests_lost, a.network.latency_s = False, (0.001, 0.02)
+        a.stop.set()
+
+
+async def test_a_follower_that_finds_its_own_name_in_the_lease_does_not_believe_it(server):
+    """Somebody with an editor wrote it there; the leader knows nothing of it yet."""
+    a, b = replica(server, "a"), replica(server, "b")
+    async with asyncio.TaskGroup() as tasks:
+        a.start(tasks)
+        await settle()
+        b.start(tasks)
+        await settle(4)
+        a.network.requests_lost = True
+        server.edit(holderIdentity="b_1")
+        while not b.gate_open:
+            await settle(0.05)
+            assert not (a.gate_open and b.gate_open)
+        a.network.requests_lost = False
+        a.stop.set()
+        b.stop.set()
+
+
 async def test_a_refusal_while_holding_is_tried_again_until_the_deadline(server):
     """runtime:L-6"""
     a = replica(server, "a")
@@ -308,16 +369,24 @@ async def test_a_holder_edited_away_is_believed_until_its_lease_would_have_ended
 
 
 async def test_a_wish_for_another_holder_is_granted_by_finishing_and_giving_back(server):
-    """Coordinated election writes `preferredHolder`."""
+    """runtime:L-11: coordinated election writes `preferredHolder`."""
     a = replica(server, "a")
+    a.elector = a.new_elector()
+    holders = []
+
+    async def lead():
+        try:
+            await a.stop.wait()
+        finally:
+            await asyncio.sleep(1)
+            holders.append(server.lease["spec"]["holderIdentity"])
+
     async with asyncio.TaskGroup() as tasks:
-        a.start(tasks)
+        task = tasks.create_task(expect(NotLeaderError, a.elector.run(lead)))
         await settle(3)
         server.edit(preferredHolder="b_1")
-        await settle(2.2)
-        assert a.losses[0][1] == "the lease is wanted for b_1"
-        assert any(not spec["holderIdentity"] for _, spec in server.writes)
-        a.stop.set()
+        await task
+    assert holders == ["a_1"] and server.lease["spec"]["holderIdentity"] == ""
 
 
 # ── handing over ──
