@@ -15,6 +15,7 @@ import msgspec
 from ascendop.api.model import Object
 from ascendop.apply.caches import Caches
 from ascendop.apply.plan import (
+    Absent,
     Apply,
     Create,
     Delete,
@@ -108,6 +109,14 @@ class Executor:
                             failures.append(failure)
                 start, width = start + width, min(2 * width, WIDEST)
         return Executed(Done(tuple(written), tuple(failures)), trouble)
+
+    async def exists(self, absent: Absent) -> bool:
+        """Whether the server has what the cache lacks."""
+        try:
+            await self._client.get_bytes(absent.resource, absent.namespace or None, absent.name)
+        except NotFoundError:
+            return False
+        return True
 
     async def status(self, key: Key, resource: Resource, version: str, patch: Object) -> None:
         """The difference of a status, only over the version it was computed from.

@@ -146,6 +146,15 @@ class TableWish:
 
 
 @dataclass(frozen=True, slots=True)
+class Absent:
+    """An object that the cache does not have, and whose absence decides."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What the reconciler decided; nothing in it depends on when or how often it is executed."""
 
@@ -154,6 +163,8 @@ class Plan:
     table: TableWish | None = None
     destructive: bool = False
     """Something is deleted or counted: the cache must have seen our own last writes."""
+    absent: Absent | None = None
+    """The plan holds only if the server has no such object either: the cache may lag."""
     again_after_s: float | None = None
     """Look again after so many seconds: a deadline, a TTL."""
     at_once: bool = field(default=False)

@@ -66,6 +66,7 @@ async def _run(settings: Settings) -> None:
         context=settings.context or None,
         wall_clock=wall,
         service_account=Path(settings.service_account_dir),
+        strict_tls=settings.strict_tls,
     )
     transport = HttpTransport(connection, rng=rng)
     client = Client(
@@ -91,12 +92,12 @@ async def _run(settings: Settings) -> None:
             rng=rng,
             metrics=metrics,
         )
-        await _serve(operator, settings)
+        await _serve(operator, settings, transport)
     finally:
         await client.aclose()
 
 
-async def _serve(operator: Operator, settings: Settings) -> None:
+async def _serve(operator: Operator, settings: Settings, transport: HttpTransport) -> None:
     """The operator with its probes, its watchdog and the collector's policy."""
     watchdog = Watchdog(operator.metrics.loop)
     watchdog.after_stall(operator.queue.rebase)
@@ -106,6 +107,7 @@ async def _serve(operator: Operator, settings: Settings) -> None:
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(watchdog.run(), name="watchdog"),
+                group.create_task(transport.maintain(), name="credentials"),
                 group.create_task(_collect(operator, collector), name="collector"),
             ]
             await operator.run(stop)

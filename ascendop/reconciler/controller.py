@@ -181,6 +181,8 @@ class Controller:
             if snapshot is None:
                 return Finished()
             plan = decide(snapshot)
+        if plan.absent is not None and await self._executor.exists(plan.absent):
+            return Later(STALE_S)  # the cache will have it in a moment
         executed = await self._executor.run(key, plan.steps)
         conclusion = plan.conclude(executed.done)
         if conclusion is not None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from ascendop.api.life import Facts, Verdict, decide_life
 from ascendop.api.model import Object
 from ascendop.api.observed import PodView
 from ascendop.apply.plan import (
+    Absent,
     Apply,
     Concluder,
     Conclusion,
@@ -33,7 +34,7 @@ from ascendop.builder.pod import build_pod
 from ascendop.errors import InvalidJobError
 from ascendop.gang.admission import Waiting, admission
 from ascendop.gang.drift import group_drift, settle
-from ascendop.kube.resource import POD_GROUPS, PODS, SERVICES
+from ascendop.kube.resource import POD_GROUPS, PODS, QUEUES, SERVICES
 from ascendop.reconciler.attempts import Attempts, next_attempts, read_attempts
 from ascendop.reconciler.finish import finish, job_resource, suspend
 from ascendop.reconciler.group import wanted_group
@@ -73,7 +74,10 @@ def _decide_runnable(s: AnySnapshot, job: JobView[Any]) -> Plan:
         return suspend(s)
     problem = unknown_queue(s, job)
     if problem is not None:
-        return refuse(s, InvalidJobError([problem]))
+        queue = job.run_policy.scheduling_policy
+        name = (queue.queue if queue else None) or ""
+        refusal = refuse(s, InvalidJobError([problem]))
+        return replace(refusal, absent=Absent(QUEUES, "", name))
     return _Pass(s, job).plan()
 
 
