@@ -37,6 +37,8 @@ NO_WATCH_LIST = frozenset({400, 405, 415, 422, 501})
 """Answers of servers that do not know what a watch with initial events is."""
 NO_METADATA_FORM = frozenset({406, 415})
 FORBIDDEN = 403
+INTERNAL = 500
+"""The others of its family come from whatever stands before a server that is away."""
 TOO_MANY = frozenset({429, 503})
 
 
@@ -128,7 +130,7 @@ class Recovery:
     def lived(self, since: float) -> None:
         """A watch has lived since that loop time."""
         self.listed(since)
-        self._gone = 0
+        self._gone = self._lagged = 0
 
     def synced(self) -> None:
         """Everything was got; troubles on the way to it are over."""
@@ -189,7 +191,8 @@ class Recovery:
         if error.status in TOO_MANY:
             pause_s = max(error.retry_after_s, BACKOFF.after(self._count(now)))
             return Remedy(min(BUSY_LIMIT_S, pause_s * self._rng.uniform(1.0, 1.2)))
-        return Remedy(self._pause_s(now), self._after_error(position, now))
+        then = self._after_error(position, now) if error.status == INTERNAL else Then.RESUME
+        return Remedy(self._pause_s(now), then)
 
     def _after_error(self, position: str, now: float) -> Then:
         at, since = self._erring

@@ -183,7 +183,7 @@ class Reflector(Generic[T]):
             return  # on its way
         self._question.want(reason, self.shard.position)
         if self._watchdog is not None:
-            self._watchdog.bark()
+            self._watchdog.call_off()
 
     async def _converse(self) -> None:
         """Ask once: for everything or for what is new; and read on until that ends."""

@@ -29,8 +29,14 @@ class Watchdog:
         self._rings_at = 0.0
         """When the timer rings. Kept here: uvloop's handles of what is due now do not know it."""
 
+        self._called_off = False
+        """The scope is to end as soon as something is expected."""
+
     def expect(self, within_s: float) -> None:
         """Something is to come within that time from now on."""
+        if self._called_off:
+            self._end()
+            return
         self._within_s = within_s
         self._due = self._loop.time() + within_s
         if self._timer is None or self._rings_at > self._due:
@@ -40,10 +46,11 @@ class Watchdog:
         """It came; we are busy with it."""
         self._due = None
 
-    def bark(self) -> None:
-        """End the scope now, whatever is expected."""
-        if not self._scope.expired():
-            self._scope.reschedule(self._loop.time())
+    def call_off(self) -> None:
+        """End the scope: now, if something is expected, else when we are done with what came."""
+        self._called_off = True
+        if self._due is not None:
+            self._end()
 
     def close(self) -> None:
         """Nothing is expected any more."""
@@ -67,4 +74,8 @@ class Watchdog:
         if self._due > now:
             self._arm(self._due)
         else:
-            self.bark()
+            self._end()
+
+    def _end(self) -> None:
+        if not self._scope.expired():
+            self._scope.reschedule(self._loop.time())

@@ -275,7 +275,7 @@ async def test_rough_data_is_asked_for_only_where_it_was_opted_for_8(source, pod
 
 
 async def test_every_question_has_the_same_selectors(source, pods, running):
-    """runtime:I-2"""
+    """runtime:I-2 runtime:I-36"""
     scopes = []
     real_list, real_watch = source.list_page, source.watch
 
@@ -446,6 +446,50 @@ async def test_an_internal_error_in_the_stream_is_retried_for_a_minute_and_then_
         await asyncio.sleep(800)
         source.faults.clear()
         assert informer.counts.counted["resyncs_total", "InternalError"] == 1
+
+
+async def test_an_outage_behind_a_proxy_is_waited_out_and_not_followed_by_a_list(
+    source, pods, running
+):
+    """runtime:I-25"""
+    source.put("a")
+    informer = pods(source)
+    async with running(informer):
+        await informer.synced.wait()
+        source.fail(error=error_of(502, b"<html>"), times=8)
+        source.cut()
+        await until(lambda: not source.faults)
+        source.put("b")
+        await asyncio.sleep(90)
+        assert mirrors(informer, source)
+    assert source.count("initial") == 1
+    assert source.count("list") == 0
+
+
+async def test_a_resync_that_is_asked_for_while_differences_are_told_loses_none_of_them(
+    source, pods, running, heard, monkeypatch
+):
+    """runtime:I-21 runtime:I-42"""
+    for n in range(200):
+        source.put(f"p{n}")
+    monkeypatch.setattr("ascendop.informer.slices.EVERY", 1)
+    informer = pods(source)
+    loop = asyncio.get_running_loop()
+    told = []
+
+    def handler(change):
+        told.append(change.row.name)
+        loop._jumping.now_s += 0.01  # slow: every change ends a slice
+        if len(told) == 50:
+            informer.resync("test")
+
+    informer.handle(handler)
+    async with running(informer):
+        await informer.synced.wait()
+        assert len(told) == 200
+        await asyncio.sleep(5)
+        assert informer.counts.counted["resyncs_total", "test"] == 1
+        assert len(told) == 400
 
 
 async def test_a_server_that_hangs_up_at_once_is_asked_less_and_less_often_17(

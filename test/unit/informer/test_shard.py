@@ -309,6 +309,20 @@ def test_a_ghost_of_an_object_the_cache_never_saw_goes_when_the_cache_has_passed
     assert shard.written == 0
 
 
+def test_a_ghost_goes_when_the_cache_has_passed_it_and_holds_somebody_else(row):
+    """runtime:W-3"""
+    shard = listed(row(version=5, uid="u1"))
+    shard.note_gone(KEY, "u2", 0.0, version="11")
+    assert shard.get(KEY) is None, "u1 cannot have outlived the birth of u2"
+    shard.move("12")
+    shard.upsert(row("a", version=13, uid="u3"))
+    assert shard.written == 0
+    shard = listed(row(version=5, uid="u1"))
+    shard.note_gone(KEY, "u2", 0.0, version="11")
+    shard.move("12")
+    assert shard.written == 0
+
+
 def test_a_late_answer_to_an_older_write_is_no_news(row):
     """runtime:W-2"""
     shard = listed(row(version=15, node="new"))

@@ -130,7 +130,7 @@ async def test_a_shorter_time_counts_at_once():
 
 
 async def test_only_cancellation_ends_an_informer_and_at_once_wherever_it_is(source, pods):
-    """runtime:P-3 runtime:I-25"""
+    """runtime:P-3 runtime:P-7 runtime:I-25"""
     source.put("a")
     for seconds in (0.0, 0.3, 0.5, 1.0, 59.0, 400.0):
         informer = pods(source)
