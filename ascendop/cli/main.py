@@ -12,7 +12,7 @@ from typing import Final
 
 from ascendop import __version__
 from ascendop.app.preflight import UnusableClusterError
-from ascendop.cli import local, manifests, render, run
+from ascendop.cli import local, manifests, render, run, simulate
 from ascendop.errors import NotLeaderError, UsageError
 from ascendop.informer.informer import NotSyncedError
 from ascendop.kube.errors import ApiError, TransportError
@@ -39,7 +39,7 @@ def parser() -> ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"ascendop {__version__}")
     sub = top.add_subparsers(metavar="VERB", required=True)
-    for verb in (run, local, render, manifests):
+    for verb in (run, local, simulate, render, manifests):
         verb.add_parser(sub)
     version = sub.add_parser("version", help="print the version")
     version.set_defaults(run=_version)
