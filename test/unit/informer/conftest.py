@@ -229,14 +229,19 @@ class FakeStream:
 
     async def chunks(self):
         said = 0
-        async for line in self.lines():
-            if self.fault.cut_after == said:
+        fault, lines = self.fault, self.lines()
+        while True:
+            if said == fault.close_after:
+                return
+            if said == fault.silent_after:
+                await asyncio.sleep(100_000)
+            try:
+                line = await anext(lines)
+            except StopAsyncIteration:
+                return
+            if said == fault.cut_after:
                 yield line[: len(line) // 2]
                 raise TransportError("cut", sent=True)
-            if self.fault.close_after == said:
-                return
-            if self.fault.silent_after == said:
-                await asyncio.sleep(100_000)
             said += 1
             size = self.source.chunk_bytes or len(line) + 1
             data = line + b"\n"

@@ -492,23 +492,26 @@ async def test_a_resync_that_is_asked_for_while_differences_are_told_loses_none_
         assert len(told) == 400
 
 
+@pytest.mark.parametrize("verb", ["watch", "initial"])
 async def test_a_server_that_hangs_up_at_once_is_asked_less_and_less_often_17(
-    source, pods, running
+    source, pods, running, verb
 ):
     """runtime:I-24"""
     source.put("a")
     informer = pods(source)
     async with running(informer):
         await informer.synced.wait()
-        source.fail(on="watch", close_after=0, times=1000)
-        source.fail(on="any", close_after=0, times=1000)
-        informer.resync("test")
-        began, asked = now(), len(source.asked)
+        source.fail(on=verb, close_after=0, times=1000)
+        if verb == "watch":
+            source.cut()
+        else:
+            source.fail(on="list", error=TransportError("refused", sent=False), times=1000)
+            informer.resync("test")
+        asked = len(source.asked)
         await asyncio.sleep(60)
-        assert len(source.asked) - asked <= 10
+        assert 3 <= len(source.asked) - asked <= 10
         await asyncio.sleep(540)
         assert len(source.asked) - asked <= 30
-        assert now() == began + 600
 
 
 async def test_a_server_that_calls_every_position_too_old_is_not_listed_in_haste(
@@ -567,9 +570,10 @@ async def test_a_stream_with_rare_bookmarks_is_given_their_time(source, pods, ru
     informer = pods(source)
     async with running(informer):
         await informer.synced.wait()
-        await asyncio.sleep(3600)
-    assert source.count("initial") == 1
-    assert "Silence" not in informer.figures().trouble
+        await asyncio.sleep(85)
+        source.bookmark_s = 150
+        await asyncio.sleep(200)
+    assert len(source.asked) == 1
 
 
 async def test_a_missing_right_is_asked_for_seldom_and_leaves_the_store_32(source, pods, running):
