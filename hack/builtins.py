@@ -3,16 +3,22 @@
 
 """Asks a running kube-apiserver what it serves and writes the facts that the simulator needs.
 
-    python hack/builtins.py https://127.0.0.1:6443 TOKEN > ascendop/sim/builtins.json
+    python hack/builtins.py https://127.0.0.1:6443 TOKEN FOLDER... > ascendop/sim/builtins.json
 
-Only facts: resources, verbs, short names, and the shape of every type. No prose.
+The folders are those of the Go modules k8s.io/api, k8s.io/apimachinery and
+k8s.io/apiextensions-apiserver, for the field numbers of protobuf, in which kubectl sends what
+`kubectl create configmap` and its kin make.
+
+Only facts: resources, verbs, short names, the shape and the numbers of every type. No prose.
 """
 
 import json
+import re
 import ssl
 import sys
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 KEPT = {
@@ -76,6 +82,49 @@ def closure(schemas: dict[str, Any], roots: list[str]) -> dict[str, Any]:
     return dict(sorted(found.items()))
 
 
+MESSAGE = re.compile(r"^message (\w+) \{$(.*?)^\}$", re.DOTALL | re.MULTILINE)
+FIELD = re.compile(
+    r"^  (?:(optional|repeated) )?(map<\s*string\s*,\s*([\w.]+)\s*>|[\w.]+) (\w+) = (\d+);$",
+    re.MULTILINE,
+)
+
+
+def numbers(folders: list[str]) -> dict[str, dict[str, str]]:
+    """Type → number → `name type`, with * behind a repeated type and % before a map's values."""
+    found: dict[str, dict[str, str]] = {}
+    for file in sorted(f for folder in folders for f in Path(folder).rglob("generated.proto")):
+        text = file.read_text()
+        package = re.search(r"^package (.*);$", text, re.MULTILINE)[1]
+        for name, body in MESSAGE.findall(text):
+            fields = found[renamed(f"{package}.{name}")] = {}
+            for label, kind, values, field, number in FIELD.findall(body):
+                plain = values or kind
+                if plain[0].isupper():
+                    plain = f"{package}.{plain}"
+                plain = renamed(plain) if "." in plain else plain
+                mark = f"%{plain}" if values else plain + ("*" if label == "repeated" else "")
+                fields[number] = f"{field} {mark}"
+    return found
+
+
+def reached(messages: dict[str, dict[str, str]], roots: list[str]) -> dict[str, dict[str, str]]:
+    """The messages that are in those of the roots."""
+    found: dict[str, dict[str, str]] = {}
+    todo = list(roots)
+    while todo:
+        name = todo.pop()
+        if name in messages and name not in found:
+            found[name] = messages[name]
+            todo.extend(f.split(" ")[1].strip("%*") for f in messages[name].values())
+    return dict(sorted(found.items()))
+
+
+def renamed(name: str) -> str:
+    """As OpenAPI calls it: k8s.io.api.core.v1.Pod is io.k8s.api.core.v1.Pod."""
+    name = name.lstrip(".")
+    return f"io.k8s.{name.removeprefix('k8s.io.')}" if name.startswith("k8s.io.") else name
+
+
 def main() -> None:
     aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     groups = ask("/api", aggregated)["items"] + ask("/apis", aggregated)["items"]
@@ -125,7 +174,16 @@ def main() -> None:
         f"{json.dumps(n)}: {json.dumps(s, sort_keys=True)}"
         for n, s in closure(schemas, roots).items()
     )
-    sys.stdout.write(f'{{"resources": [\n{lines}\n],\n"schemas": {{\n{shapes}\n}}}}\n')
+    # definitions are never sent so: kubectl knows them as files only
+    sent = [name for name in roots if "apiextensions" not in name]
+    messages = reached(numbers(sys.argv[3:]), sent)
+    wire = ",\n".join(f"{json.dumps(n)}: {json.dumps(fields)}" for n, fields in messages.items())
+    parts = (
+        f'"resources": [\n{lines}\n]',
+        f'"schemas": {{\n{shapes}\n}}',
+        f'"wire": {{\n{wire}\n}}',
+    )
+    sys.stdout.write("{" + ",\n".join(parts) + "}\n")
 
 
 if __name__ == "__main__":

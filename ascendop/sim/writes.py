@@ -12,7 +12,7 @@ import orjson
 import yaml
 
 from ascendop.kube.resource import Object, Resource
-from ascendop.sim import definitions, patches
+from ascendop.sim import definitions, patches, protobuf
 from ascendop.sim.answers import (
     Cause,
     RefusedError,
@@ -44,7 +44,6 @@ from ascendop.sim.validate import (
 from ascendop.sim.world import Admitted, World
 
 _YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_PROTOBUF = b"k8s\x00"
 _KEPT = (
     "uid",
     "creationTimestamp",
@@ -330,16 +329,13 @@ def read_json(call: Call) -> Object:
 
 def _parse_json(call: Call) -> Any:
     body = call.request.body or b""
-    if body.startswith(_PROTOBUF):
-        raise unsupported_media_type(
-            "application/vnd.kubernetes.protobuf",
-            "application/json, application/yaml (write a file and use `kubectl create -f`)",
-        )
     try:
+        if body.startswith(protobuf.MAGIC):
+            return protobuf.decode(body, call.served)
         if "yaml" in _content_type(call):
             return yaml.load(body, Loader=_YAML)  # noqa: S506  a safe loader
         return orjson.loads(body)
-    except (orjson.JSONDecodeError, yaml.YAMLError) as error:
+    except (ValueError, yaml.YAMLError) as error:
         raise bad_request(
             "the object provided is unrecognized (must be of type "
             f"{call.served.resource.kind}): couldn't get version/kind; json parse error: {error}"

@@ -7,15 +7,21 @@ import asyncio
 from datetime import UTC, datetime
 from random import Random  # noqa: TID251  the dice of a test have a seed
 
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ascendop.clock import simulated
 from ascendop.kube.client import Client
-from ascendop.kube.errors import ForbiddenError
+from ascendop.kube.errors import ForbiddenError, GoneError, RejectedError
 from ascendop.kube.resource import CONFIGMAPS, PODS, Scope
+from ascendop.kube.transport import Request
 from ascendop.sim.answers import forbidden
 from ascendop.sim.server import ApiServer
+from ascendop.sim.storage import Storage
 from ascendop.sim.transport import SimTransport
+from ascendop.sim.watch import BACKLOG
 
 
 def make_server(seed=1, **options):
@@ -69,3 +75,144 @@ async def test_an_admission_hook_changes_and_refuses_what_is_created():
     assert created["metadata"]["labels"] == {"seen": "yes"}
     with pytest.raises(ForbiddenError, match="the hook says no"):
         await api.create(PODS, pod("bad"))
+
+
+PATH = "/api/v1/namespaces/default/pods"
+
+
+async def test_history_that_is_compacted_answers_410_to_pages_and_watches():
+    """runtime:S-3"""
+    server = make_server()
+    api = client_of(server)
+    for index in range(4):
+        await api.create(PODS, pod(f"p{index}"))
+    page = orjson.loads(await api.list_page(PODS, Scope(), limit=2))["metadata"]
+    await api.create(PODS, pod("more"))
+    server.compact()
+    with pytest.raises(GoneError) as caught:
+        await api.list_page(PODS, Scope(), limit=2, continue_token=page["continue"])
+    assert caught.value.reason == "Expired"
+    version = page["resourceVersion"]
+    async with api.watch(PODS, Scope(), version=version, initial=False, timeout_s=60) as stream:
+        (line,) = [chunk async for chunk in stream.chunks()]
+    assert orjson.loads(line)["object"]["code"] == 410
+
+
+async def test_the_window_of_changes_is_bounded():
+    """runtime:S-3"""
+    server = make_server(storage=Storage(window=3))
+    api = client_of(server)
+    start = str(server.revision)
+    for index in range(4):
+        await api.create(PODS, pod(f"p{index}"))
+    async with api.watch(PODS, Scope(), version=start, initial=False, timeout_s=60) as stream:
+        (line,) = [chunk async for chunk in stream.chunks()]
+    assert orjson.loads(line)["type"] == "ERROR"
+
+
+async def test_a_quiet_watch_gets_a_bookmark_every_minute_and_one_at_its_end():
+    """runtime:S-3"""
+    api = client_of(make_server())
+    loop = asyncio.get_running_loop()
+    async with api.watch(PODS, Scope(), version="", initial=False, timeout_s=150) as stream:
+        seen = [(loop.time(), orjson.loads(chunk)["type"]) async for chunk in stream.chunks()]
+    assert seen == [(60.0, "BOOKMARK"), (120.0, "BOOKMARK"), (150.0, "BOOKMARK")]
+
+
+async def test_a_lagging_server_answers_version_zero_from_the_past_and_nothing_else():
+    """runtime:S-3"""
+    server = make_server()
+    api = client_of(server)
+    await api.create(PODS, pod("old"))
+    await api.create(PODS, pod("new"))
+    server.lag_by(lambda: 1)
+
+    async def names(version):
+        page = orjson.loads(await api.list_page(PODS, Scope(), limit=0, version=version))
+        return [item["metadata"]["name"] for item in page["items"]]
+
+    assert (await names("0"), await names("")) == (["old"], ["new", "old"])
+
+
+async def test_children_go_after_the_delay_and_not_before():
+    """runtime:S-3"""
+    api = client_of(make_server(collect_after_s=7.0))
+    owner = await api.create(CONFIGMAPS, {"metadata": {"name": "o", "namespace": "default"}})
+    child = pod("child")
+    child["metadata"]["ownerReferences"] = [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "o",
+            "uid": owner["metadata"]["uid"],
+        }
+    ]
+    await api.create(PODS, child)
+    await api.delete(CONFIGMAPS, "default", "o")
+    await asyncio.sleep(6.9)
+    assert len(await api.list(PODS)) == 1
+    await asyncio.sleep(0.2)
+    assert await api.list(PODS) == []
+
+
+async def test_every_watch_ends_when_the_server_cuts_them():
+    server = make_server()
+    api = client_of(server)
+    async with api.watch(PODS, Scope(), version="", initial=False, timeout_s=600) as stream:
+        server.cut_watches()
+        assert [chunk async for chunk in stream.chunks()] == []
+    assert asyncio.get_running_loop().time() == 0
+
+
+async def test_a_watcher_that_never_reads_is_cut_and_not_kept_for_ever():
+    """runtime:I-17"""
+    server = make_server()
+    api = client_of(server)
+    storage = server.world.storage
+    table = storage.table("configmaps")
+    async with api.watch(CONFIGMAPS, Scope(), version="", initial=False, timeout_s=600) as stream:
+        for _ in range(BACKLOG + 1):
+            storage.put(table, ("default", "c"), {"metadata": {"name": "c"}})
+        seen = b"".join([chunk async for chunk in stream.chunks()])
+    assert seen.count(b"\n") == BACKLOG
+    assert asyncio.get_running_loop().time() < 1
+
+
+async def test_a_server_without_books_still_knows_who_applied():
+    """Without managedFields for every write a simulation is twice as fast."""
+    api = client_of(make_server(track_fields=False))
+    made = await api.create(CONFIGMAPS, {"metadata": {"name": "c", "namespace": "default"}})
+    assert "managedFields" not in made["metadata"]
+    obj = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "c", "namespace": "default"},
+        "data": {"a": "b"},
+    }
+    applied = await api.apply(CONFIGMAPS, obj)
+    assert [entry["operation"] for entry in applied["metadata"]["managedFields"]] == ["Apply"]
+
+
+async def test_a_pod_nobody_runs_has_no_log():
+    server = make_server()
+    api = client_of(server)
+    await api.create(PODS, pod("p"))
+    with pytest.raises(RejectedError, match="no node runs pods here"):
+        await api.raw(Request("GET", f"{PATH}/p/log"))
+
+
+@given(changes=st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=20))
+def test_the_past_of_a_table_is_what_it_was(changes):
+    """Whatever is written and removed, a table at an old revision shows that revision."""
+    storage = Storage()
+    table = storage.table("t")
+    seen = {storage.revision: []}
+    for name, wanted in changes:
+        row = table.get(("", name))
+        if wanted:
+            storage.put(table, ("", name), {"metadata": {"name": name}})
+        elif row is not None:
+            storage.remove(table, row)
+        seen[storage.revision] = [(row.key, row.revision) for row in table.scan(None)]
+    for revision, want in seen.items():
+        assert [(row.key, row.revision) for row in table.at(revision).scan(None)] == want
