@@ -80,10 +80,23 @@ def namespace():
     yield make
     for plane, name in made:
         with plane.admin() as admin:
-            path = f"/api/v1/namespaces/{name}"
-            admin.ask("DELETE", path)
             # What is left of one test would hold the NPUs that the next one waits for.
-            wait_for(f"{name} is gone", lambda p=path, a=admin: a.ask("GET", p)[0] == 404, 60)
+            for path in taking_room(name):
+                admin.request("DELETE", path, {"gracePeriodSeconds": 0})
+            admin.request("DELETE", f"/api/v1/namespaces/{name}")
+            wait_for(f"{name} is empty", lambda a=admin, n=name: is_empty(a, n), 60)
+
+
+def taking_room(namespace):
+    """Collections of what Volcano counts."""
+    groups = "apis/scheduling.volcano.sh/v1beta1"
+    return [
+        f"/{v}/namespaces/{namespace}/{p}" for v, p in ((groups, "podgroups"), ("api/v1", "pods"))
+    ]
+
+
+def is_empty(admin, namespace):
+    return not any(admin.request("GET", path)["items"] for path in taking_room(namespace))
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,8 @@ PYTORCH = "01-sample-pytorch-2node"
 MINDSPORE = "02-sample-mindspore"
 TENSORFLOW = "03-sample-tensorflow"
 TAKES_OVER_S = 18.0
+SHORT_LEASE = ("--lease-s=4", "--renew-s=3", "--retry-s=1")
+"""A restarted replica waits for the lease of the one that was killed."""
 
 
 @pytest.fixture
@@ -144,7 +146,7 @@ def test_a_job_that_cannot_run_names_every_mistake_and_stops_no_other(cluster, f
 
 @pytest.mark.parametrize("when", ["before the pods", "while they run", "when they have ended"])
 def test_a_crash_doubles_nothing_and_loses_nothing(when, cluster, full, operator):
-    replica = operator(full)
+    replica = operator(full, *SHORT_LEASE)
     job = sample(cluster, PYTORCH)
     job.create()
     if when == "before the pods":
