@@ -138,8 +138,13 @@ class ReadyKeys(Generic[K]):
         """The next key, and since when it has been ready. There must be one."""
         if self._ageing:
             self._age(now)
-        priority = next(-p for p in self._order if self._levels[-p].live)
-        key = self._levels[priority].pop()
+        for negated in self._order:
+            level = self._levels[-negated]
+            if level.live:
+                break
+        else:
+            raise AssertionError("no key is ready")
+        key = level.pop()
         place = self._places.pop(key)
         if not self._places:
             self._ageing.clear()
