@@ -143,6 +143,21 @@ class PriorityView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     value: int = 0
 
 
+class RetriesView(msgspec.Struct, frozen=True, kw_only=True):
+    """What the NPU scheduler plug-in has left of fault-retry-times, of all jobs."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    times: tuple[tuple[str, int], ...] = ()
+    """By PodGroup: <namespace>/<job>-<uid>."""
+
+    def of(self, group: str) -> int | None:
+        """Retries left for the job of this PodGroup; None when the plug-in knows none."""
+        return next((times for name, times in self.times if name == group), None)
+
+
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     """A job of any kind: its head parsed, spec and status as JSON until somebody asks.
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from random import Random  # noqa: TID251  the type of an argument
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from ascendop.api.kind import JobKind
-from ascendop.api.observed import JobRow, PodView
+from ascendop.api.observed import GroupView, JobRow, PodView
 from ascendop.apply.caches import Cache
 from ascendop.builder import labels as keys
 from ascendop.informer import rows
@@ -21,6 +23,7 @@ from ascendop.informer.informer import Informer
 from ascendop.informer.represent import StructForm
 from ascendop.informer.source import Source
 from ascendop.kube.resource import (
+    CONFIGMAPS,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
@@ -39,6 +42,8 @@ AnyInformer = Informer[Any]
 LOST_POD: Final = 10
 """Priority of a job that lost a pod: its other pods hold devices and do nothing."""
 DELETED: Final = 50
+RETRIES: Final = "vcjob-fault-npu-cm"
+"""ConfigMap in which the NPU scheduler plug-in keeps what is left of fault-retry-times."""
 
 
 def resource_of(kind: AnyKind) -> Resource:
@@ -46,9 +51,11 @@ def resource_of(kind: AnyKind) -> Resource:
 
 
 class Wake(Protocol):
-    """`WorkQueue.add`."""
+    """The job is owed a pass."""
 
-    def __call__(self, key: Key, *, priority: int) -> None: ...
+    def __call__(self, key: Key, *, priority: int, calm: bool = False) -> None:
+        """calm: nobody waits for it; the pass may wait a moment for what comes with it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,8 @@ class Mirror:
         self.queues = self._informer(QUEUES, rows.queues_form())
         self.priorities = self._informer(PRIORITY_CLASSES, rows.priorities_form())
         self.clusterd = self._informer(SERVICES, rows.services_form(), (clusterd,), "clusterd")
+        retries = Scope("volcano-system", fields=f"metadata.name={RETRIES}")
+        self.retries = self._informer(CONFIGMAPS, rows.retries_form(), (retries,), "retries")
         self.jobs = {
             name: self._informer(resource_of(kind), rows.jobs_form(), theirs)
             for name, kind in kinds.items()
@@ -143,7 +152,7 @@ class Mirror:
     @property
     def rest(self) -> tuple[AnyInformer, ...]:
         """Served by every cluster, but we may lack the right to read them, and do without."""
-        return (self.priorities, self.clusterd)
+        return (self.priorities, self.clusterd, self.retries)
 
     def stores(self, has: Callable[[str], bool]) -> Stores:
         """What snapshots are taken of; `has` says whether an optional kind is usable."""
@@ -155,6 +164,7 @@ class Mirror:
             queues=self.queues.store,
             priorities=self.priorities.store,
             clusterd=self.clusterd.store,
+            retries=self.retries.store,
             groups_served=lambda: has(POD_GROUPS.name),
             queues_known=lambda: has(QUEUES.name),
         )
@@ -186,17 +196,22 @@ class Mirror:
             informer.handle(self._job_handler(name))
 
     def _child_changed(self, change: Change[Any]) -> None:
-        lost = change.new is None and isinstance(change.old, PodView)
-        priority = LOW if change.initial or change.unchanged else LOST_POD if lost else 0
         old, new = change.old, change.new
+        low = change.initial or change.unchanged
+        if not low and old is not None and new is not None and says_the_same(old, new):
+            return
+        lost = new is None and isinstance(old, PodView)
+        priority = LOW if low else LOST_POD if lost else 0
+        calm = not low and new is not None and is_calm(old, new)
         if new is not None:
-            self._wake_owner(new, priority)
+            self._wake_owner(new, priority, calm=calm)
         if old is not None and (new is None or old.owner_uid != new.owner_uid):
-            self._wake_owner(old, priority)
+            self._wake_owner(old, priority, calm=calm)
 
-    def _wake_owner(self, row: Any, priority: int) -> None:  # noqa: ANN401  a child of any kind
+    def _wake_owner(self, row: Any, priority: int, *, calm: bool) -> None:  # noqa: ANN401  a child
         if row.owner_kind in self._kinds:
-            self._to.wake(Key(row.owner_kind, row.namespace, row.owner_name), priority=priority)
+            key = Key(row.owner_kind, row.namespace, row.owner_name)
+            self._to.wake(key, priority=priority, calm=calm)
 
     def _job_handler(self, kind: str) -> Callable[[Change[JobRow]], None]:
         def changed(change: Change[JobRow]) -> None:
@@ -206,9 +221,42 @@ class Mirror:
             elif change.old is None and not change.initial:
                 self._to.job_is_new(key)
             low = change.initial or change.unchanged
-            self._to.wake(key, priority=LOW if low else DELETED if change.new is None else 0)
+            priority = LOW if low else DELETED if change.new is None else 0
+            self._to.wake(key, priority=priority, calm=not low and _is_status(change))
 
         return changed
+
+
+def says_the_same(old: Any, new: Any) -> bool:  # noqa: ANN401  two rows of a kind
+    """Only the version moved: somebody wrote what we do not read, a condition or a field."""
+    return bool(msgspec.structs.replace(new, version=old.version) == old)
+
+
+def is_calm(old: Any, new: Any) -> bool:  # noqa: ANN401  two rows of a kind, or none and one
+    """Whether this is one of many changes that come together, and nothing was lost by it.
+
+    A new child is most often one that we have just made; pods of a gang start and end together.
+    A pod that failed is to be replaced, and a PodGroup's new phase lets pods be made.
+    """
+    if old is None:
+        return True
+    match new:
+        case PodView():
+            return not new.deleting and new.phase != "Failed"
+        case GroupView():
+            return bool(new.phase == old.phase)
+        case _:
+            return False
+
+
+def _is_status(change: Change[JobRow]) -> bool:
+    """The job's owner changed nothing: most often it is our own status that comes back."""
+    old, new = change.old, change.new
+    if old is None or new is None:
+        return False
+    return (old.generation, old.deleting, old.labels, old.annotations) == (
+        new.generation, new.deleting, new.labels, new.annotations,
+    )  # fmt: skip
 
 
 def _owner_of(row: Any) -> tuple[str, ...]:  # noqa: ANN401  a child of any kind

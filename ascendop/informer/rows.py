@@ -21,6 +21,7 @@ from ascendop.api.observed import (
     PodView,
     PriorityView,
     QueueView,
+    RetriesView,
     ServiceView,
 )
 from ascendop.builder import labels as keys
@@ -143,6 +144,20 @@ class Queue(Wire):
 class Priority(Wire):
     metadata: Meta
     value: int = 0
+
+
+class Retries(Wire):
+    metadata: Meta
+    data: dict[str, str] | None = None
+
+
+class Remaining(msgspec.Struct):
+    """One entry of remain-retry-times. Source: ascendjob.md 7.3."""
+
+    times: int = msgspec.field(default=0, name="Times")
+
+
+_REMAINING = msgspec.json.Decoder(dict[str, Remaining])
 
 
 class Job(Wire):
@@ -296,6 +311,22 @@ def priority_row(priority: Priority, _pool: Pool) -> PriorityView:
     )
 
 
+def retries_row(found: Retries, _pool: Pool) -> RetriesView:
+    meta = found.metadata
+    text = (found.data or {}).get("remain-retry-times") or "{}"
+    try:
+        entries = _REMAINING.decode(text)
+    except msgspec.DecodeError:
+        entries = {}  # the plug-in's own format; what cannot be read says nothing
+    return RetriesView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        times=tuple((group, entry.times) for group, entry in entries.items()),
+    )
+
+
 def job_row(job: Job, pool: Pool) -> JobRow:
     meta = job.metadata
     return JobRow(
@@ -339,6 +370,12 @@ def queues_form() -> StructForm[Queue, QueueView]:
 def priorities_form() -> StructForm[Priority, PriorityView]:
     return StructForm(
         Priority, priority_row, lambda meta, pool: priority_row(Priority(metadata=meta), pool)
+    )
+
+
+def retries_form() -> StructForm[Retries, RetriesView]:
+    return StructForm(
+        Retries, retries_row, lambda meta, pool: retries_row(Retries(metadata=meta), pool)
     )
 
 

@@ -125,6 +125,16 @@ def retried_unconditionally(f: Facts) -> Verdict | None:
     return None
 
 
+def retries_used_up(f: Facts) -> Verdict | None:
+    if f.sum("failed") and f.gang and f.retry_wanted and f.retries_left == 0:
+        text = (
+            f"Job <{f.namespace}/{f.job}> has failed because pod failed "
+            "and remain retry times is 0."
+        )
+        return Verdict("Failed", "JobFailed", text)
+    return None
+
+
 def failed(f: Facts) -> Verdict | None:
     if f.sum("failed") and "Restarting" not in f.conditions:
         text = f"Job <{f.namespace}/{f.job}> has failed because has pod failed."
@@ -196,6 +206,7 @@ KIND = JobKind(
         overdue,
         exit_code_retried,
         retried_unconditionally,
+        retries_used_up,
         failed,
         running,
         succeeded,

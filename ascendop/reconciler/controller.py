@@ -30,6 +30,11 @@ FORBIDDEN_PAUSE_S: Final = 30.0  # only an administrator helps
 CONFLICT_S: Final = 0.02
 STALE_S: Final = 1.0  # a key is woken when the cache has caught up; this is the insurance
 TABLE_PAUSE_S: Final = 1.0
+GATHER_S: Final = 0.02
+"""A gang's pods change together: so long a pass waits for the rest of them."""
+SHARE: Final = 3.0
+"""Times as long as its last decision took, a job rests when nothing was lost: one of thousands of
+pods leaves room for the others, and sees its pods start in tens of passes and not in thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,8 @@ class Controller:
         self._metrics = metrics
         self._timeout_s = timeout_s
         self._log = log
+        self._took_s: dict[Key, float] = {}
+        """What the decision of the last pass took."""
 
     async def work(self) -> None:
         """One worker, until the queue shuts down or the lease is lost."""
@@ -133,6 +140,10 @@ class Controller:
             finally:
                 self._queue.done(key)
                 self._metrics.ended(result, loop.time() - began)
+
+    def rest_s(self, key: Key) -> float:
+        """How long a pass for which nobody waits may gather further changes."""
+        return max(GATHER_S, SHARE * self._took_s.get(key, 0.0))
 
     def _tell(self, key: Key, outcome: Outcome) -> str:
         match outcome:
@@ -171,10 +182,14 @@ class Controller:
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one job."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         snapshot = self._observer.snapshot(key)
         if snapshot is None:
+            self._took_s.pop(key, None)
             return Finished()
         plan = decide(snapshot)
+        self._took_s[key] = loop.time() - began
         if plan.destructive and await self._freshness.fresh(key):
             # The caches were not to be trusted; now they hold what the server said a moment ago.
             snapshot = self._observer.snapshot(key)

@@ -30,6 +30,7 @@ from ascendop.apply.plan import (
     nothing,
 )
 from ascendop.builder import labels as keys
+from ascendop.builder.integers import integer
 from ascendop.builder.pod import build_pod
 from ascendop.errors import InvalidJobError
 from ascendop.gang.admission import Waiting, admission
@@ -219,7 +220,7 @@ class _Pass:
             attempt_limit=s.kind.attempt_limit(job),
             gang=s.world.gang,
             retries_left=s.world.retries_left,
-            retry_wanted=bool(job.labels.get(keys.FAULT_RETRY_TIMES)),
+            retry_wanted=(integer(job.labels.get(keys.FAULT_RETRY_TIMES, "")) or 0) > 0,
             overdue=(due := self._due_in_s()) is not None and due <= 0,
             elastic=s.kind.elastic(job),
         )

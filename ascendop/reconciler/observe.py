@@ -18,9 +18,11 @@ from ascendop.api.observed import (
     PodView,
     PriorityView,
     QueueView,
+    RetriesView,
     ServiceView,
 )
 from ascendop.builder.ascend_env import CLUSTERD_DOMAIN
+from ascendop.builder.names import pod_group_name
 from ascendop.builder.pod import pod_group_of
 from ascendop.clock import WallClock
 from ascendop.errors import InvalidJobError
@@ -47,6 +49,8 @@ class Stores:
     priorities: Store[PriorityView]
     clusterd: Store[ServiceView]
     """At most the one Service of MindCluster's clusterd."""
+    retries: Store[RetriesView]
+    """At most the one ConfigMap of the NPU scheduler plug-in."""
     groups_served: Callable[[], bool]
     queues_known: Callable[[], bool]
 
@@ -132,6 +136,7 @@ class Observer:
             queue=self._queue(runnable) if runnable else None,
             priorities=self._priorities(runnable) if runnable else {},
             clusterd=self._clusterd(),
+            retries_left=self._retries_left(runnable) if runnable else None,
         )
 
     def _queue(self, job: JobView[Any]) -> QueueView | None:
@@ -142,6 +147,10 @@ class Observer:
         names = {str(r.pod_spec.get("priorityClassName") or "") for r in job.replicas.values()}
         rows = ((name, self._stores.priorities.get("", name)) for name in names if name)
         return {name: row.value for name, row in rows if row is not None}
+
+    def _retries_left(self, job: JobView[Any]) -> int | None:
+        group = f"{job.namespace}/{pod_group_name(job.name, job.uid)}"
+        return next((found.of(group) for found in self._stores.retries.rows()), None)
 
     def _clusterd(self) -> str:
         found: Sequence[ServiceView] = self._stores.clusterd.rows()

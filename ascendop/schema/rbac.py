@@ -30,6 +30,7 @@ from ascendop.kube.resource import (
 from ascendop.settings import Settings
 
 NAMESPACE: Final = "ascendop-system"
+RETRIES: Final = "vcjob-fault-npu-cm"
 NAME: Final = "ascendop"
 LABELS: Final = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": NAME}
 
@@ -84,7 +85,7 @@ def rules(calls: Iterable[Call], kinds: Iterable[AnyKind]) -> list[Object]:
 def cluster_rights(kinds: Mapping[str, AnyKind]) -> list[Object]:
     """For an operator of the whole cluster."""
     return [
-        _role("ClusterRole", NAME, rules(CALLS, kinds.values())),
+        _role("ClusterRole", NAME, [*rules(CALLS, kinds.values()), _retries()]),
         _binding("ClusterRoleBinding", NAME, "ClusterRole", NAME),
     ]
 
@@ -104,6 +105,16 @@ def namespaced_rights(kinds: Mapping[str, AnyKind]) -> list[Object]:
         _role("ClusterRole", readers, rules(outside, ())),
         _binding("ClusterRoleBinding", readers, "ClusterRole", readers),
     ]
+
+
+def _retries() -> Object:
+    """To follow the one ConfigMap of the NPU scheduler plug-in, and no other."""
+    return {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": [RETRIES],
+        "verbs": ["list", "watch"],
+    }
 
 
 def clusterd_rights() -> list[Object]:

@@ -54,9 +54,11 @@ def test_the_kustomization_names_every_file_that_belongs_to_it():
 
 
 def rights(role):
+    """Rights that are not for one object by its name."""
     return {
         (group, resource): set(rule["verbs"])
         for rule in role["rules"]
+        if "resourceNames" not in rule
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
@@ -77,6 +79,19 @@ def test_the_operator_may_not_make_config_maps_nor_read_secrets():
     assert found["", "configmaps"] == {"get", "patch"}
     assert ("", "secrets") not in found
     assert not any("*" in verbs for verbs in found.values())
+
+
+def test_of_all_config_maps_only_the_plug_in_s_is_followed():
+    """ascendjob:7.7"""
+    named = [rule for rule in cluster_rights(KINDS)[0]["rules"] if "resourceNames" in rule]
+    assert named == [
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": ["vcjob-fault-npu-cm"],
+            "verbs": ["list", "watch"],
+        }
+    ]
 
 
 def test_a_namespaced_operator_writes_nothing_outside_its_namespaces():
