@@ -217,5 +217,11 @@ def test_reading_the_reasons_runs_none_of_the_code(tmp_path):
 
 def test_of_another_namespace_only_the_one_service_is_read():
     role = clusterd_rights()[0]
-    assert rights(role) == {("", "services"): {"get", "list", "watch"}}
-    assert role["rules"][0]["resourceNames"] == ["clusterd-grpc-svc"]
+    assert role["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["services"],
+            "resourceNames": ["clusterd-grpc-svc"],
+            "verbs": ["get", "list", "watch"],
+        }
+    ]
