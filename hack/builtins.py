@@ -94,7 +94,7 @@ def numbers(folders: list[str]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for file in sorted(f for folder in folders for f in Path(folder).rglob("generated.proto")):
         text = file.read_text()
-        package = re.search(r"^package (.*);$", text, re.MULTILINE)[1]
+        package = re.findall(r"^package (.*);$", text, re.MULTILINE)[0]
         for name, body in MESSAGE.findall(text):
             fields = found[renamed(f"{package}.{name}")] = {}
             for label, kind, values, field, number in FIELD.findall(body):
