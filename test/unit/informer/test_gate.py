@@ -67,6 +67,26 @@ async def test_a_decision_waits_for_the_cache_to_pass_our_write_and_its_job_is_w
         assert len(jobs.gate) == 0
 
 
+async def test_of_several_writes_the_last_has_to_be_seen(source, pods, running, jobs):
+    """runtime:W-6"""
+    informer = pods(source)
+    async with running(informer):
+        await informer.synced.wait()
+        for ahead in (3, 1, 2):
+            jobs.gate.note(JOB, informer, str(source.revision + ahead))
+        with pytest.raises(StaleCacheError):
+            await jobs.gate.fresh(JOB)
+        for name in "ab":
+            source.put(name)
+            await asyncio.sleep(0.1)
+            with pytest.raises(StaleCacheError):
+                await jobs.gate.fresh(JOB)
+        source.put("c")
+        await asyncio.sleep(0.1)
+        assert jobs.woken == [JOB]
+        assert await jobs.gate.fresh(JOB) is None
+
+
 async def test_a_bookmark_is_enough(source, pods, running, jobs):
     """runtime:W-6 runtime:I-13"""
     informer = pods(source)

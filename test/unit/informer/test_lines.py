@@ -59,3 +59,12 @@ def test_a_longer_line_is_refused_and_not_collected(size, ended):
     chunks = [data[n : n + size] for n in range(0, len(data), size)]
     with pytest.raises(LineTooLongError):
         list(map(splitter.feed, chunks))
+
+
+def test_many_cut_lines_do_not_add_up_to_a_long_one():
+    """runtime:I-16"""
+    splitter = LineSplitter(100)
+    for _ in range(50):
+        assert splitter.feed(b"x" * 60) == []
+        assert splitter.feed(b"y" * 30 + b"\n") == [b"x" * 60 + b"y" * 30]
+        assert splitter.begun_bytes == 0
