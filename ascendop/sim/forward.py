@@ -12,6 +12,7 @@ answers yet is tried again for half a minute, since it cannot be refused any mor
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import itertools
 import json
@@ -40,7 +41,9 @@ class Forwarder:
             if port not in self._servers:
                 host, _, number = port.rpartition(":")
                 serve = functools.partial(self._serve, port)
-                self._servers[port] = await asyncio.start_server(serve, host, int(number))
+                # A port that cannot be listened on stays closed; the others work.
+                with contextlib.suppress(OSError):
+                    self._servers[port] = await asyncio.start_server(serve, host, int(number))
 
     async def _serve(self, port: str, reader: Reader, writer: Writer) -> None:
         try:
@@ -87,6 +90,8 @@ async def main() -> None:
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     forwarder = Forwarder()
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
     while line := await lines.readline():
         await forwarder.update(json.loads(line))
 

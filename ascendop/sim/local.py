@@ -67,8 +67,8 @@ class LocalNode:
 
     async def run(self) -> NoReturn:
         """Until cancelled. The place is opened and closed here."""
-        await self._place.open()
         try:
+            await self._place.open()
             await create_nodes(self._client, *self._specs, wall=self._wall)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._processes.run())

@@ -41,7 +41,7 @@ class Loopback:
     async def add_pod(self, address: str, hostname: str) -> LoopbackPod:  # noqa: ARG002
         return LoopbackPod(address)
 
-    def forward(self, table: Mapping[str, Sequence[str]]) -> None:  # noqa: ARG002
+    async def forward(self, table: Mapping[str, Sequence[str]]) -> None:  # noqa: ARG002
         return
 
     async def close(self) -> None:

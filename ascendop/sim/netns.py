@@ -22,18 +22,19 @@ import os
 import shutil
 import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from ascendop.sim.holder import START_S, Holder
 from ascendop.sim.sandbox import Command, SandboxError, exit_code
 
 POD_NETWORK: Final = ipaddress.IPv4Network("10.244.0.0/16")
 BRIDGE_ADDRESS: Final = "10.244.0.1"
 SERVICE_NETWORK: Final = "10.96.0.0/12"
 TOOLS: Final = ("unshare", "nsenter", "ip", "mount", "sh")
-START_S: Final = 10.0  # a machine under load; it takes 20 ms otherwise
+MAIN: Final = 3  # nsenter → unshare → PID 1 → the main process
 
 # The whole service network is local to the machine: the forwarder can listen on any ClusterIP.
 _MACHINE: Final = f"""set -e
@@ -89,21 +90,20 @@ class Machine:
 
     def __init__(self, *, user: bool) -> None:
         self._user = user
-        self._holder: Process | None = None
-        self._forwarder: Process | None = None
+        self._holder: Holder | None = None
+        self._forwarder: Holder | None = None
         self._pid = 0
         self._links = 0
 
     async def open(self) -> None:
         enter_user = ("--user", "--map-root-user") if self._user else ()
         argv = ["unshare", *enter_user, *_ALL, *_HELD, "sh", "-c", _MACHINE]
-        self._holder = await _spawn(argv, os.environ)
-        await _expect(self._holder, "ready")
+        self._holder = await Holder.start(argv, os.environ)
+        await self._holder.expect("ready")
         self._pid = await descendant(self._holder.pid, 1)
         script = [sys.executable, "-I", "-S", str(_HERE / "forward.py")]
-        self._forwarder = await asyncio.create_subprocess_exec(
-            *self.enter(self._pid, "--net"), *script, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL
-        )
+        self._forwarder = await Holder.start([*self.enter(self._pid, "--net"), *script], os.environ)
+        await self._forwarder.expect("ready")
 
     def enter(self, pid: int, *namespaces: str) -> list[str]:
         """The beginning of a command that runs in the namespaces of `pid`."""
@@ -116,15 +116,15 @@ class Machine:
     async def add_pod(self, address: str, hostname: str) -> PodNamespaces:
         held = [*self.enter(self._pid, *_ALL), "unshare", *_ALL, *_HELD, "sh", "-c", _POD]
         env = {**os.environ, "ADDRESS": address, "NAME": hostname}
-        holder = await _spawn(held, env)
+        holder = await Holder.start(held, env)
         try:
-            await _expect(holder, "unshared")
+            await holder.expect("unshared")
             pid = await descendant(holder.pid, 2)  # nsenter, unshare, sh
             await self._plug(pid)
-            _stdin(holder).write(b"go\n")
-            await _expect(holder, "ready")
+            await holder.send(b"go")
+            await holder.expect("ready")
         except BaseException:
-            await _end(holder)
+            await holder.end()
             raise
         return PodNamespaces(self, holder, pid, address)
 
@@ -140,24 +140,25 @@ class Machine:
         if code:
             raise SandboxError("the pod's network interface could not be made")
 
-    def forward(self, table: Mapping[str, Sequence[str]]) -> None:
+    async def forward(self, table: Mapping[str, Sequence[str]]) -> None:
         if self._forwarder is not None:
-            _stdin(self._forwarder).write(json.dumps(table).encode() + b"\n")
+            await self._forwarder.send(json.dumps(table).encode())
 
     async def close(self) -> None:
-        for process in (self._forwarder, self._holder):
-            if process is not None:
-                await _end(process)
+        for holder in (self._forwarder, self._holder):
+            if holder is not None:
+                await holder.end()
         self._forwarder = self._holder = None
 
 
 class PodNamespaces:
     """One pod's namespaces."""
 
-    def __init__(self, machine: Machine, holder: Process, pid: int, address: str) -> None:
+    def __init__(self, machine: Machine, holder: Holder, pid: int, address: str) -> None:
         self._machine = machine
         self._holder = holder
         self._pid = pid
+        self._started: list[Contained] = []
         self.address = address
 
     async def start(self, command: Command) -> Contained:
@@ -177,13 +178,20 @@ class PodNamespaces:
             process = await asyncio.create_subprocess_exec(
                 *argv, *script, stdin=DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        return Contained(self._machine, process)
+        contained = Contained(self._machine, process)
+        self._started.append(contained)
+        # From here on there is somebody who hears signals; or it has ended already.
+        with contextlib.suppress(SandboxError):
+            await descendant(process.pid, MAIN)
+        return contained
 
     async def run_beside(self, argv: Sequence[str], env: Mapping[str, str]) -> int:
         return await run_quietly([*self._machine.enter(self._pid, "--net"), *argv], env)
 
     async def close(self) -> None:
-        await _end(self._holder)
+        await self._holder.end()
+        for contained in self._started:
+            await contained.wait()
 
 
 class Contained:
@@ -199,58 +207,15 @@ class Contained:
     def signal(self, number: signal.Signals) -> None:
         # The main process, so that PID 1 tells how it ended, and takes the others along.
         with contextlib.suppress(ProcessLookupError, SandboxError):
-            os.kill(_descendant_now(self._process.pid, 3), number)
+            os.kill(_descendant_now(self._process.pid, MAIN), number)
 
     async def run_beside(self, argv: Sequence[str], env: Mapping[str, str]) -> int:
         try:
-            pid = await descendant(self._process.pid, 3)
+            pid = await descendant(self._process.pid, MAIN)
         except SandboxError:
             return 1
         inside = self._machine.enter(pid, *_ALL, "--root", "--wd")
         return await run_quietly([*inside, *argv], env)
-
-
-async def _spawn(argv: Sequence[str], env: Mapping[str, str]) -> Process:
-    """A process that holds namespaces: it lives as long as its standard input."""
-    try:
-        return await asyncio.create_subprocess_exec(
-            *argv, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env, start_new_session=True
-        )
-    except OSError as error:
-        raise SandboxError(f"{argv[0]} cannot be started: {error}") from error
-
-
-def _stdin(process: Process) -> asyncio.StreamWriter:
-    if process.stdin is None:
-        raise SandboxError("a namespace is held by a process without pipes")
-    return process.stdin
-
-
-async def _expect(process: Process, word: str) -> None:
-    stdout, stderr = process.stdout, process.stderr
-    if stdout is None or stderr is None:
-        raise SandboxError("a namespace is held by a process without pipes")
-    try:
-        async with asyncio.timeout(START_S):
-            if (await stdout.readline()).strip() == word.encode():
-                return
-            told = (await stderr.read()).decode(errors="replace").strip()
-    except TimeoutError as error:
-        raise SandboxError(f"a namespace was not ready after {START_S:.0f} s") from error
-    raise SandboxError(told.splitlines()[-1] if told else "a namespace could not be made")
-
-
-async def _end(process: Process) -> None:
-    """By closing its input, and by force if that is not heard."""
-    if process.stdin is not None:
-        process.stdin.close()
-    try:
-        async with asyncio.timeout(1.0):
-            await process.wait()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 async def run_quietly(argv: Sequence[str], env: Mapping[str, str] | None = None) -> int:
@@ -262,6 +227,7 @@ async def run_quietly(argv: Sequence[str], env: Mapping[str, str] | None = None)
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
+        await process.wait()
         raise
 
 

@@ -174,8 +174,10 @@ class ProcessNodes:
         address = next(address for address in self._free if address not in taken)
         node = self._nodes.objects.get(("", pod["spec"]["nodeName"]))
         runner = PodRunner(self._shared, pod, address, internal_ip(node))
+        runner.folder.mkdir(parents=True, exist_ok=True)  # before anybody writes names into it
         self._addresses[uid] = address
         self._runners[uid] = runner
+        self._write_hosts(runner)
         return runner
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -183,8 +185,6 @@ class ProcessNodes:
             self._tasks.create_task(work)
 
     async def _run_pod(self, pod: Object, runner: PodRunner) -> None:
-        runner.folder.mkdir(parents=True, exist_ok=True)
-        self._write_hosts(runner)
         try:
             if (pod.get("status") or {}).get("phase") == "Running":
                 await runner.abandon(LOST)
@@ -206,7 +206,7 @@ class ProcessNodes:
             await asyncio.sleep(SETTLE_S)
             self._names_changed.clear()
             services, pods = self._all(self._services), self._all(self._pods)
-            self._place.forward(forward_table(services, pods, self._addresses))
+            await self._place.forward(forward_table(services, pods, self._addresses))
             for runner in list(self._runners.values()):
                 self._write_hosts(runner)
 

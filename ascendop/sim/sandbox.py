@@ -91,7 +91,7 @@ class Place(Protocol):
         """Those that pods may have, each once, beginning with the lowest."""
         ...
 
-    def forward(self, table: Mapping[str, Sequence[str]]) -> None:
+    async def forward(self, table: Mapping[str, Sequence[str]]) -> None:
         """From now on, connections to `ip:port` reach one of these `ip:port`."""
         ...
 

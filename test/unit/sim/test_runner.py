@@ -362,7 +362,7 @@ async def test_a_clusterip_reaches_the_pod_behind_it_on_another_port(kind, tmp_p
     ip = {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
     async with driver(kind, tmp_path) as d:
         first = next(d.place.addresses())
-        d.place.forward({"10.96.0.77:80": [f"{first}:8118"]})
+        await d.place.forward({"10.96.0.77:80": [f"{first}:8118"]})
         a = pod("a", "python3", "-c", "import time; time.sleep(0.5)\n" + serve)
         a["spec"]["containers"][0]["env"] = [ip]
         b = pod("b", "python3", "-c", "import time; time.sleep(0.3)\n" + ask)
