@@ -197,6 +197,19 @@ def _default_batch_job(job: Object) -> None:
     _default_template(spec)
 
 
+def select_own_pods(job: Object) -> None:
+    """Give a new batch Job the selector that only its own pods match, unless it brings one."""
+    spec, meta = job["spec"], job["metadata"]
+    if spec.get("manualSelector") or not isinstance(spec.get("template"), dict):
+        return
+    own = {"controller-uid": meta["uid"], "job-name": meta["name"]}
+    labels = {**own, **{f"batch.kubernetes.io/{name}": value for name, value in own.items()}}
+    template = spec["template"].setdefault("metadata", {})
+    template["labels"] = {**(template.get("labels") or {}), **labels}
+    selected = {"batch.kubernetes.io/controller-uid": meta["uid"]}
+    spec.setdefault("selector", {}).setdefault("matchLabels", {}).update(selected)
+
+
 def _batch_job_faults(job: Object) -> Iterator[Cause]:
     template = job["spec"].get("template") or {}
     spec = template.get("spec") or {}

@@ -29,16 +29,28 @@ def default_pod(pod: Object) -> None:
     """Fill in what the API documents as defaults, and what admission adds everywhere."""
     spec = pod.setdefault("spec", {})
     default_pod_spec(spec)
-    spec.setdefault("enableServiceLinks", True)
-    if spec.get("hostNetwork"):
-        for port in (p for c in spec.get("containers") or () for p in c.get("ports") or ()):
+    for container in _containers(spec):
+        _ask_for_limits(container["resources"])
+        for port in container.get("ports") or () if spec.get("hostNetwork") else ():
             port.setdefault("hostPort", port.get("containerPort"))
+    spec.setdefault("enableServiceLinks", True)
     _tolerate(spec)
+
+
+def _containers(spec: Spec) -> Iterator[Spec]:
+    yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()
+
+
+def _ask_for_limits(resources: Spec) -> None:
+    """A limit without a request asks for the limit; in a template that stays unsaid."""
+    if limits := resources.get("limits"):
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
 
 
 def default_pod_spec(spec: Spec) -> None:
     """Of a pod or of a pod template."""
-    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+    for container in _containers(spec):
         _default_container(container)
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
@@ -120,10 +132,7 @@ def _default_container(container: Spec) -> None:
         reference = (variable.get("valueFrom") or {}).get("fieldRef")
         if reference:
             reference.setdefault("apiVersion", "v1")
-    resources = container.setdefault("resources", {})
-    if limits := resources.get("limits"):
-        # a limit without a request asks for the limit
-        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+    container.setdefault("resources", {})
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     if container.get("image"):
@@ -181,8 +190,7 @@ def _covers(toleration: Spec, taint: str) -> bool:
 
 
 def _qos(spec: Spec) -> str:
-    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    asked = [container.get("resources") or {} for container in containers]
+    asked = [container.get("resources") or {} for container in _containers(spec)]
     counted = ("cpu", "memory")
     if not any(
         name in (resources.get(part) or {})

@@ -39,6 +39,11 @@ _SERVICE_SAYS = (
     "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
     "regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
+_VALUE_SAYS = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  "
+    "or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
 _NAME_RULES = {
     "services": (_SERVICE, _LABEL_BYTES, _SERVICE_SAYS),
     "namespaces": (_LABEL, _LABEL_BYTES, _LABEL_SAYS),
@@ -148,14 +153,12 @@ def _name_faults(name: str, served: Served) -> Iterator[Cause]:
 def _label_faults(labels: dict[str, Any]) -> Iterator[Cause]:
     for key, value in labels.items():
         yield from _key_faults(key, "metadata.labels")
-        if len(value) > _LABEL_BYTES or not _VALUE.fullmatch(value):
-            yield Cause(
-                "FieldValueInvalid",
-                f'Invalid value: "{value}": a valid label must be an empty string or consist of '
-                "alphanumeric characters, '-', '_' or '.', and must start and end with an "
-                f"alphanumeric character, and be no more than {_LABEL_BYTES} bytes",
-                "metadata.labels",
-            )
+        if len(value) > _LABEL_BYTES:
+            says = f'Invalid value: "{value}": must be no more than {_LABEL_BYTES} bytes'
+            yield Cause("FieldValueInvalid", says, "metadata.labels")
+        if not _VALUE.fullmatch(value):
+            says = f'Invalid value: "{value}": {_VALUE_SAYS}'
+            yield Cause("FieldValueInvalid", says, "metadata.labels")
 
 
 def _annotation_faults(annotations: dict[str, Any]) -> Iterator[Cause]:

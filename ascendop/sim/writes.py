@@ -27,7 +27,7 @@ from ascendop.sim.apply import apply
 from ascendop.sim.clusterip import ClusterIps
 from ascendop.sim.conversion import object_of, to_stored
 from ascendop.sim.invalid import faults
-from ascendop.sim.kindrules import CUSTOM, PLAIN, RULES, Rules
+from ascendop.sim.kindrules import CUSTOM, PLAIN, RULES, Rules, select_own_pods
 from ascendop.sim.managers import Manager, track
 from ascendop.sim.priority import resolve_priority
 from ascendop.sim.registry import Served
@@ -266,6 +266,8 @@ class Writer:
             self._addresses.assign(obj, served)
         elif served.table == "pods":
             resolve_priority(world, obj, served)
+        elif served.table == "jobs.batch":
+            select_own_pods(obj)
         elif served.table == definitions.TABLE:
             meta.setdefault("finalizers", []).append(definitions.FINALIZER)
             definitions.accept(obj, world.now())

@@ -5,7 +5,7 @@
 
 import pytest
 
-from ascendop.kube.errors import ConflictError, ForbiddenError
+from ascendop.kube.errors import ConflictError, ForbiddenError, RejectedError
 from ascendop.kube.resource import (
     CORE_EVENTS,
     EVENTS,
@@ -148,8 +148,22 @@ async def test_a_deployment_is_scaled_by_its_subresource(ask, api, space):
 
 async def test_a_batch_job_must_say_that_its_pods_end(api, space):
     jobs = Resource("batch", "v1", "jobs", "Job")
-    template = {"spec": {**make.pod(space)["spec"], "restartPolicy": "Never"}}
-    made = await api.create(
-        jobs, {"metadata": make.meta(space, "j"), "spec": {"template": template}}
-    )
+    spec = make.pod(space)["spec"]
+    obj = {"metadata": make.meta(space, "j"), "spec": {"template": {"spec": spec}}}
+    with pytest.raises(RejectedError) as caught:
+        await api.create(jobs, obj)
+    assert "spec.template.spec.restartPolicy" in [path for _, path in make.causes(caught.value)]
+    spec["restartPolicy"] = "Never"
+    made = await api.create(jobs, obj)
     assert (made["spec"]["completions"], made["spec"]["backoffLimit"]) == (1, 6)
+
+
+async def test_a_batch_job_selects_its_own_pods(api, space):
+    jobs = Resource("batch", "v1", "jobs", "Job")
+    template = {"spec": {**make.pod(space)["spec"], "restartPolicy": "Never"}}
+    obj = {"metadata": make.meta(space, "j"), "spec": {"template": template}}
+    made = await api.create(jobs, obj)
+    uid = made["metadata"]["uid"]
+    labels = made["spec"]["template"]["metadata"]["labels"]
+    assert made["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    assert (labels["controller-uid"], labels["batch.kubernetes.io/job-name"]) == (uid, "j")

@@ -52,6 +52,21 @@ async def test_the_same_seed_gives_the_same_objects_to_the_byte():
     assert await bodies(7) != await bodies(8)
 
 
+async def test_a_client_talks_to_the_simulator_without_a_socket():
+    """runtime:S-2"""
+    api = client_of(make_server())
+    before = open_files()
+    async with api.watch(PODS, Scope(), version="", initial=False, timeout_s=60) as stream:
+        await api.create(PODS, pod("a"))
+        assert b"ADDED" in await anext(stream.chunks())
+        assert open_files() == before
+
+
+def open_files():
+    """What the loop waits for, beside its timers."""
+    return len(asyncio.get_running_loop()._selector.get_map())
+
+
 async def test_who_is_not_allowed_gets_a_403_that_says_what_is_missing():
     server = make_server()
     server.authorize = lambda user, verb, *_: (user, verb) != ("bob", "create")
