@@ -205,6 +205,17 @@ async def test_a_retried_key_keeps_the_priority_it_was_handed_out_with_41(priori
     assert queue.depths() == {str(priority): 1}
 
 
+async def test_an_owed_run_has_the_highest_priority_it_was_asked_for_with():
+    """runtime:Q-1"""
+    queue = queue_of()
+    queue.add("a", priority=7)
+    await take(queue)
+    for priority in (0, 50, -100):
+        queue.add("a", priority=priority)
+    queue.done("a")
+    assert queue.depths() == {"50": 1}
+
+
 async def test_a_result_may_name_another_priority():
     """runtime:Q-13"""
     queue = queue_of()
