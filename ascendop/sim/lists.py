@@ -129,8 +129,7 @@ def _cut(
         rows.pop()
         meta["continue"] = _encode(revision, rows[-1].key)
         if plain:
-            left = sum(1 for _ in table.scan(namespace, rows[-1].key))
-            meta["remainingItemCount"] = left
+            meta["remainingItemCount"] = table.count(namespace, rows[-1].key)
     return Page(rows, meta)
 
 

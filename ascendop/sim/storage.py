@@ -101,8 +101,15 @@ class Table:
             for index in range(start, len(names)):
                 yield rows[names[index]]
 
-    def count(self, namespace: str | None) -> int:
-        return len(self) if namespace is None else len(self.rows.get(namespace, ()))
+    def count(self, namespace: str | None, after: NameKey | None = None) -> int:
+        """How many there are, or are behind `after`."""
+        if after is None:
+            return len(self) if namespace is None else len(self.rows.get(namespace, ()))
+        behind = 0
+        for space in self._spaces(namespace, after):
+            names = self._names[space]
+            behind += len(names) - (bisect_right(names, after[1]) if space == after[0] else 0)
+        return behind
 
     def at(self, revision: int) -> Table:
         """As it was: today's rows with the changes since then taken back."""

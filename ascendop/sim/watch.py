@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ascendop.sim.answers import Cause, RefusedError, busy, invalid, too_old
@@ -79,7 +79,10 @@ class Watch:
         self._view = view
         self._bookmark_s = bookmark_s
         self._pending: deque[Change] = deque()
-        self._start: list[bytes] = []
+        self._start: list[Row] = []
+        """The objects to begin with; rendered as they are sent, not all at once."""
+        self._mark: bytes = b""
+        """The line that ends them."""
         self._error: RefusedError | None = None
         self.ended = False
         self._wake = asyncio.Event()
@@ -100,9 +103,8 @@ class Watch:
         deadline = loop.time() + self._wish.timeout_s
         bookmark_at = loop.time() + self._bookmark_s
         try:
-            for first in range(0, len(self._start), BATCH):
-                yield b"".join(self._start[first : first + BATCH])
-            self._start.clear()
+            for lines in self._opening():
+                yield lines
             while not self._over() and loop.time() < deadline:
                 if lines := self._drain():
                     yield lines
@@ -123,15 +125,21 @@ class Watch:
         wish = self._wish
         if wish.since is None or wish.initial:
             rows = self._table.scan(self._namespace)
-            self._start = [
-                self._view.event("ADDED", row) for row in rows if self._selector.matches(row)
-            ]
+            self._start = [row for row in rows if self._selector.matches(row)]
             if wish.initial and wish.bookmarks:
-                self._start.append(self._view.bookmark(self._storage.revision, end=True))
+                self._mark = self._view.bookmark(self._storage.revision, end=True)
         elif wish.since < self._table.since:
             self._error = too_old(wish.since, self._table.since)
         else:
             self._pending.extend(_after(self._table.changes, wish.since))
+
+    def _opening(self) -> Iterator[bytes]:
+        for first in range(0, len(self._start), BATCH):
+            rows = self._start[first : first + BATCH]
+            yield b"".join([self._view.event("ADDED", row) for row in rows])
+        self._start.clear()
+        if self._mark:
+            yield self._mark
 
     def _over(self) -> bool:
         return not self._pending and (self.ended or self._error is not None)
