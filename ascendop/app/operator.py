@@ -178,8 +178,9 @@ class Operator:
 
     # What the caches tell.
 
-    def _wake(self, key: Key, *, priority: int) -> None:
-        self.queue.add(key, priority=priority)
+    def _wake(self, key: Key, *, priority: int, calm: bool = False) -> None:
+        after_s = self._controller.rest_s(key) if calm else 0.0
+        self.queue.add(key, after_s, priority=priority)
 
     def _job_is_new(self, key: Key) -> None:
         self._gate.trust(key)
