@@ -5,7 +5,8 @@
 
     python -m hack.bench.bare SERVER TOKEN-FILE CA-FILE NAMESPACE COUNT < POD > CPU-MS-PER-POD
 
-The pod is encoded for each request, and the answer and the event become one flat struct each.
+As one would write it without further thought: aiohttp and orjson, each body encoded, each answer
+and each line of the watch decoded into dicts, sixteen requests in flight.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import orjson
 import uvloop
 
@@ -25,28 +25,6 @@ from hack.bench.wire import Wire, all_of
 
 MORE = 100
 """Pods before the clock starts: connections, caches."""
-
-
-class _Meta(msgspec.Struct, gc=False, rename="camel"):
-    name: str
-    namespace: str
-    uid: str
-    resource_version: str
-    labels: dict[str, str] = {}
-
-
-class _State(msgspec.Struct, gc=False):
-    phase: str = ""
-
-
-class _Pod(msgspec.Struct, gc=False):
-    metadata: _Meta
-    status: _State = msgspec.field(default_factory=_State)
-
-
-class _Event(msgspec.Struct):
-    type: str
-    object: _Pod
 
 
 class _Bare:
@@ -57,9 +35,7 @@ class _Bare:
         self._namespace = namespace
         self._path = f"/api/v1/namespaces/{namespace}/pods"
         self._pod = pod
-        self._decode_pod = msgspec.json.Decoder(_Pod).decode
-        self._decode_event = msgspec.json.Decoder(_Event).decode
-        self._seen: dict[str, _Pod] = {}
+        self._seen: dict[str, dict[str, Any]] = {}
         self._new = asyncio.Event()
 
     async def made(self, numbers: range) -> float:
@@ -74,19 +50,16 @@ class _Bare:
     async def watch(self) -> None:
         asked = f"{self._wire.server}{self._path}?watch=1&resourceVersion=0"
         async with self._wire.session.get(asked) as answer:
-            rest = b""
-            async for chunk in answer.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in lines:
-                    found = self._decode_event(line).object
-                    self._seen[found.metadata.name] = found
+            async for line in answer.content:
+                found = orjson.loads(line)["object"]
+                self._seen[found["metadata"]["name"]] = found
                 self._new.set()
 
     async def _create(self, number: int) -> None:
         name = f"bare-{number:05}"
         metadata = {**self._pod["metadata"], "name": name, "namespace": self._namespace}
         body = orjson.dumps({**self._pod, "metadata": metadata})
-        self._decode_pod(await self._wire.send("POST", self._path, body))
+        orjson.loads(await self._wire.send("POST", self._path, body))
 
 
 async def measure(wire: Wire, namespace: str, pod: dict[str, Any], count: int) -> float:
