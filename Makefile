@@ -13,6 +13,10 @@ help: ## This list
 ##@ Every day
 demo: $(READY) ## See it work: an example as real processes, no cluster, no NPU
 	.venv/bin/ascendop local examples/ascendjob-allreduce.yaml
+demo-jax: $(READY) ## The same with JAX on CPU, from wheels (85 MB)
+	hack/demo.sh jax jax==0.10.2 numpy
+demo-mindspore: $(READY) ## The same with MindSpore on CPU, from wheels (800 MB)
+	hack/demo.sh mindspore mindspore==2.10.0
 test: check verify unit e2e ## Everything: checks, unit tests, contract and e2e on a real control plane
 test-long: $(READY) tools ## What takes longer: all recordings, many seeds, real pods
 	$(PYTEST) -m long test || test $$? = 5
@@ -60,4 +64,5 @@ clean: ## Remove what was made here, but not the cache of binaries
 $(READY): pyproject.toml constraints.txt
 	@python=$$(hack/pythons.sh main) && hack/venv.sh .venv "$$python"
 
-.PHONY: help demo test test-long setup check unit e2e fix generate golden verify lock simulate cluster bench tools image clean
+PHONY_DEMOS := demo demo-jax demo-mindspore
+.PHONY: help $(PHONY_DEMOS) test test-long setup check unit e2e fix generate golden verify lock simulate cluster bench tools image clean
