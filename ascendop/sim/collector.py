@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from ascendop.kube.resource import Object
 from ascendop.sim import definitions
 from ascendop.sim.deletes import FOREGROUND, ORPHAN, Deleter, Wish
+from ascendop.sim.doors import finished
 from ascendop.sim.storage import Change, NameKey, Row, Table
 from ascendop.sim.world import World
-from ascendop.sim.writes import finished
 
 Place = tuple[str, NameKey]
 """Table and key of one object."""

@@ -14,10 +14,10 @@ import orjson
 from ascendop.clock import rfc3339
 from ascendop.kube.resource import Object
 from ascendop.sim.answers import bad_request, conflict, not_found
+from ascendop.sim.doors import finished
 from ascendop.sim.route import Call
 from ascendop.sim.storage import Row
 from ascendop.sim.world import World
-from ascendop.sim.writes import finished
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

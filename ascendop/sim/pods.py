@@ -10,12 +10,12 @@ from typing import Any
 
 from ascendop.kube.resource import Object
 from ascendop.sim.answers import bad_request, conflict, not_found
+from ascendop.sim.bodies import read_json
 from ascendop.sim.deletes import Deleter, Wish
 from ascendop.sim.logs import LogSource
 from ascendop.sim.route import Call
 from ascendop.sim.storage import Row
 from ascendop.sim.world import World
-from ascendop.sim.writes import read_json
 
 
 class Pods:

@@ -8,11 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import orjson
-import yaml
-
-from ascendop.kube.resource import Object, Resource
-from ascendop.sim import definitions, patches, protobuf
+from ascendop.kube.resource import Object
+from ascendop.sim import definitions, patches
 from ascendop.sim.answers import (
     Cause,
     RefusedError,
@@ -24,11 +21,13 @@ from ascendop.sim.answers import (
     unsupported_media_type,
 )
 from ascendop.sim.apply import apply
+from ascendop.sim.bodies import content_type, manager_of, parse_json, read_apply, read_json
 from ascendop.sim.clusterip import ClusterIps
 from ascendop.sim.conversion import object_of, to_stored
+from ascendop.sim.doors import SERVERS_OWN, finished, keep_metadata, spec_changed, through_door
 from ascendop.sim.invalid import faults
 from ascendop.sim.kindrules import CUSTOM, PLAIN, RULES, Rules, select_own_pods
-from ascendop.sim.managers import Manager, track
+from ascendop.sim.managers import track
 from ascendop.sim.priority import resolve_priority
 from ascendop.sim.registry import Served
 from ascendop.sim.route import Call
@@ -42,16 +41,6 @@ from ascendop.sim.validate import (
     metadata_faults,
 )
 from ascendop.sim.world import Admitted, World
-
-_YAML = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_KEPT = (
-    "uid",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "generation",
-)
-"""Metadata that no writer decides."""
 
 
 class Writer:
@@ -118,7 +107,7 @@ class Writer:
 
     def patch(self, call: Call) -> tuple[Row, list[str], bool]:
         """PATCH of any kind; whether it created the object."""
-        how = _content_type(call)
+        how = content_type(call)
         if how == patches.APPLY:
             return self._apply(call)
         row = self._existing(call)
@@ -127,7 +116,7 @@ class Writer:
         return (*self._replace(call, row, changed), False)
 
     def _patched(self, call: Call, row: Row, how: str) -> Object:
-        body = _parse_json(call)
+        body = parse_json(call)
         served = call.served
         if call.subresource == "scale":
             from_scale: Object = {"spec": {}, "metadata": {}}
@@ -148,7 +137,7 @@ class Writer:
         raise unsupported_media_type(how, f"{patches.JSON_PATCH}, {patches.MERGE}")
 
     def _apply(self, call: Call) -> tuple[Row, list[str], bool]:
-        wanted, manager = _read_apply(call)
+        wanted, manager = read_apply(call)
         row = self._world.table(call.served).get(call.key)
         now, force = self._world.now(), call.says("force")
         warnings = self._shaped(call, wanted)
@@ -177,8 +166,8 @@ class Writer:
         patched = call.verb == "patch"
         check_version(obj["metadata"], row, served.resource, patched=patched)
         new = to_stored(obj, served)
-        new = _through_door(old, new, served, call.subresource)
-        _keep_metadata(old, new)
+        new = through_door(old, new, served, call.subresource)
+        keep_metadata(old, new)
         rules = rules_of(served)
         self._default(new, served, rules, old)
         self._admit(Admitted("update", served, call.subresource, new, old, call.user))
@@ -186,9 +175,9 @@ class Writer:
         if call.subresource != "status" or served.crd is not None:
             found += [*_faults(new, served, rules), *rules.change_faults(old, new)]
         self._check(new, served, found)
-        if _same(old, new):
+        if old == new:
             return row, warnings
-        if served.has_generation and _spec_changed(old, new):
+        if served.has_generation and spec_changed(old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if world.track_fields and not applied:
             track(old, new, served, manager_of(call), world.now())
@@ -229,7 +218,7 @@ class Writer:
 
     def _name(self, meta: dict[str, Any], namespace: str) -> None:
         """Where a new object is, and nothing that only the server knows."""
-        for name in (*_KEPT, "selfLink", "namespace"):
+        for name in (*SERVERS_OWN, "selfLink", "namespace"):
             meta.pop(name, None)
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = meta["generateName"] + self._world.suffix()
@@ -287,130 +276,9 @@ def rules_of(served: Served) -> Rules:
     return RULES.get(served.table, PLAIN)
 
 
-def manager_of(call: Call) -> Manager:
-    """Who writes: the fieldManager, or the first word of the user agent."""
-    agent = next((v for k, v in call.request.headers.items() if k.lower() == "user-agent"), "")
-    name = call.query.get("fieldManager") or agent.partition("/")[0] or "unknown"
-    return Manager(name, "Update", call.served.resource.api_version, call.subresource)
-
-
-def finished(obj: Object) -> bool:
-    """Whether nothing holds an object any more that was asked to go."""
-    meta = obj["metadata"]
-    return (
-        "deletionTimestamp" in meta
-        and not meta.get("finalizers")
-        and not meta.get("deletionGracePeriodSeconds")
-        and not (obj.get("kind") == "Namespace" and obj["spec"].get("finalizers"))
-    )
-
-
-def _read_apply(call: Call) -> tuple[Object, Manager]:
-    """The configuration and its manager. Raises RefusedError: 400, or 422 without a manager."""
-    try:
-        wanted = yaml.load(call.request.body or b"", Loader=_YAML)  # noqa: S506  a safe loader
-    except yaml.YAMLError as error:
-        raise bad_request(f"error decoding YAML: {error}") from error
-    if not isinstance(wanted, dict):
-        raise bad_request("an apply configuration is an object")
-    name = call.query.get("fieldManager", "")
-    if not name:
-        says = "Required value: is required for apply patch"
-        raise invalid(_PATCH_OPTIONS, "", [Cause("FieldValueRequired", says, "fieldManager")])
-    check_identity(wanted, call.served, call.namespace, call.name)
-    return wanted, Manager(name, "Apply", call.served.resource.api_version, call.subresource)
-
-
-def read_json(call: Call) -> Object:
-    """The body as an object. Raises RefusedError(400)."""
-    obj = _parse_json(call)
-    if not isinstance(obj, dict):
-        raise bad_request("couldn't get version/kind; json parse error: not an object")
-    return obj
-
-
-def _parse_json(call: Call) -> Any:
-    body = call.request.body or b""
-    try:
-        if body.startswith(protobuf.MAGIC):
-            return protobuf.decode(body, call.served)
-        if "yaml" in _content_type(call):
-            return yaml.load(body, Loader=_YAML)  # noqa: S506  a safe loader
-        return orjson.loads(body)
-    except (ValueError, yaml.YAMLError) as error:
-        raise bad_request(
-            "the object provided is unrecognized (must be of type "
-            f"{call.served.resource.kind}): couldn't get version/kind; json parse error: {error}"
-        ) from error
-
-
-def _content_type(call: Call) -> str:
-    headers = call.request.headers
-    found = next((v for k, v in headers.items() if k.lower() == "content-type"), "")
-    return found.partition(";")[0].strip() or "application/json"
-
-
 def _faults(obj: Object, served: Served, rules: Rules) -> Iterable[Cause]:
     if served.crd is not None:
         return faults(obj, served.shape)
     if served.table == definitions.TABLE:
         return definitions.definition_faults(obj)
     return rules.faults(obj)
-
-
-def _through_door(old: Object, new: Object, served: Served, subresource: str) -> Object:
-    """What this door lets through: the front door no status, the status door nothing else."""
-    if subresource == "status":
-        return _status_only(old, new, served)
-    if subresource == "finalize":
-        return {**old, "spec": new.get("spec") or {}, "metadata": dict(old["metadata"])}
-    if served.has_status:
-        new.pop("status", None)
-        if "status" in old:
-            new["status"] = old["status"]
-    return new
-
-
-def _status_only(old: Object, new: Object, served: Served) -> Object:
-    kept = {**old, "status": new.get("status")}
-    if new.get("status") is None:
-        kept.pop("status")
-    meta = dict(old["metadata"])
-    # built-in kinds let these through here, custom ones do not
-    for name in ("labels", "annotations", "finalizers") if served.crd is None else ():
-        meta.pop(name, None)
-        if name in new["metadata"]:
-            meta[name] = new["metadata"][name]
-    if "managedFields" in new["metadata"]:
-        meta["managedFields"] = new["metadata"]["managedFields"]
-    kept["metadata"] = meta
-    return kept
-
-
-def _keep_metadata(old: Object, new: Object) -> None:
-    was, meta = old["metadata"], new["metadata"]
-    for name in (*_KEPT, "namespace", "name"):
-        meta.pop(name, None)
-        if name in was:
-            meta[name] = was[name]
-    fields = meta.get("managedFields")
-    if fields is None:
-        meta.pop("managedFields", None)
-        if "managedFields" in was:
-            meta["managedFields"] = was["managedFields"]
-    elif fields == [{}]:
-        del meta["managedFields"]
-    meta["resourceVersion"] = was["resourceVersion"]
-
-
-def _same(old: Object, new: Object) -> bool:
-    """Whether a write changes nothing: then it is not one."""
-    return old == new
-
-
-def _spec_changed(old: Object, new: Object) -> bool:
-    ignored = ("metadata", "status", "apiVersion", "kind")
-    return any(old.get(name) != new.get(name) for name in {**old, **new} if name not in ignored)
-
-
-_PATCH_OPTIONS = Resource("meta.k8s.io", "v1", "patchoptions", "PatchOptions")
