@@ -94,9 +94,17 @@ def forward_table(
                 table[f"{cluster_ip}:{port['port']}"] = [
                     f"{address}:{target}"
                     for pod in backends(service, pods)
-                    if (address := _address(pod, addresses)) and (target := _target(pod, port))
+                    if _receives(pod, service)
+                    and (address := _address(pod, addresses))
+                    and (target := _target(pod, port))
                 ]
     return table
+
+
+def _receives(pod: Object, service: Object) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+    return ready or bool(service["spec"].get("publishNotReadyAddresses"))
 
 
 def _target(pod: Object, port: Object) -> int | None:

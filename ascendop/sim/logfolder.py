@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 POLL_S: Final = 0.1  # who follows a file sees a line this late
 CHUNK: Final = 65536
@@ -75,12 +76,24 @@ class LogFolder:
                     yield line
             while True:
                 # Asked before reading: what it wrote until it ended is still read.
-                goes_on = follow and not previous and self._running(namespace, pod, container)
+                goes_on = (
+                    follow
+                    and not previous
+                    and self._running(namespace, pod, container)
+                    and _is_still(path, file)  # a restart begins another one
+                )
                 while data := file.read(CHUNK):
                     yield data
                 if not goes_on:
                     return
                 await asyncio.sleep(POLL_S)
+
+
+def _is_still(path: Path, file: BinaryIO) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def last_words(path: Path) -> str:

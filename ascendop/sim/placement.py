@@ -32,6 +32,17 @@ class World:
     """PriorityClass name to value."""
     assumed: Mapping[str, str] = field(default_factory=dict)
     """Pod UID to node name: bindings that were sent and are not seen yet."""
+    _by_group: dict[tuple[str, str], list[Object]] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        for pod in self.pods:
+            name = (pod["metadata"].get("annotations") or {}).get(GROUP)
+            if name:
+                namespace = pod["metadata"].get("namespace", "")
+                self._by_group.setdefault((namespace, name), []).append(pod)
+
+    def members(self, group: Object) -> list[Object]:
+        return self._by_group.get(_key(group), [])
 
     def node_of(self, pod: Object) -> str:
         return pod["spec"].get("nodeName") or self.assumed.get(pod["metadata"]["uid"], "")
@@ -98,7 +109,7 @@ class Gang:
 
     @classmethod
     def of(cls, group: Object, world: World) -> Gang:
-        pods = sorted(_members(group, world.pods), key=lambda pod: _order(pod, world.priorities))
+        pods = sorted(world.members(group), key=lambda pod: _order(pod, world.priorities))
         phases = Counter((pod.get("status") or {}).get("phase") for pod in pods)
         alive = [p for p in pods if (p.get("status") or {}).get("phase") not in FINISHED]
         waiting = [pod for pod in alive if not world.node_of(pod)]
@@ -227,7 +238,7 @@ def _refused(group: Object, world: World, room: Amounts) -> str:
 def _reserved(group: Object, world: World) -> Amounts:
     """What the group was promised and does not hold yet."""
     promised = parse_amounts((group.get("spec") or {}).get("minResources"))
-    held = total(requests_of(pod) for pod in _members(group, world.pods) if world.node_of(pod))
+    held = total(requests_of(pod) for pod in world.members(group) if world.node_of(pod))
     return {name: max(0, amount - held.get(name, 0)) for name, amount in promised.items()}
 
 
@@ -337,16 +348,6 @@ def _alone(world: World) -> list[Object]:
 
 def _may_be_placed(pod: Object) -> bool:
     return not pod["metadata"].get("deletionTimestamp") and not pod["spec"].get("schedulingGates")
-
-
-def _members(group: Object, pods: Iterable[Object]) -> list[Object]:
-    namespace, name = _key(group)
-    return [
-        pod
-        for pod in pods
-        if pod["metadata"].get("namespace", "") == namespace
-        and (pod["metadata"].get("annotations") or {}).get(GROUP) == name
-    ]
 
 
 def _role(pod: Object) -> str:

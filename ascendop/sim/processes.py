@@ -265,7 +265,6 @@ class ProcessNodes:
         return self._sources[kind].objects.get((namespace, name))
 
     def _is_running(self, namespace: str, pod: str, container: str) -> bool:
-        """Also true before it has begun: who follows a log wants its first line."""
         found = self._pods.objects.get((namespace, pod))
         runner = self._runners.get(found["metadata"]["uid"]) if found else None
         return runner is not None and runner.is_running(container)
