@@ -65,7 +65,10 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     def annotation(self, key: str) -> str:
         """The annotation, or the empty string."""
-        return next((value for name, value in self.annotations if name == key), "")
+        for name, value in self.annotations:  # asked six times for each pod in each pass
+            if name == key:
+                return value
+        return ""
 
     def container(self, name: str) -> ContainerView | None:
         return next((c for c in self.containers if c.name == name), None)
