@@ -94,6 +94,7 @@ class Machine:
         self._forwarder: Holder | None = None
         self._pid = 0
         self._links = 0
+        self._local: set[str] = set()  # ClusterIPs that are addresses of this machine
 
     async def open(self) -> None:
         enter_user = ("--user", "--map-root-user") if self._user else ()
@@ -141,8 +142,14 @@ class Machine:
             raise SandboxError("the pod's network interface could not be made")
 
     async def forward(self, table: Mapping[str, Sequence[str]]) -> None:
-        if self._forwarder is not None:
-            await self._forwarder.send(json.dumps(table).encode())
+        if self._forwarder is None:
+            return
+        for address in sorted({port.rpartition(":")[0] for port in table} - self._local):
+            if ipaddress.IPv4Address(address) not in SERVICE_NETWORK:
+                route = ["ip", "route", "replace", "local", address, "dev", "lo"]
+                await run_quietly([*self.enter(self._pid, "--net"), *route])
+            self._local.add(address)
+        await self._forwarder.send(json.dumps(table).encode())
 
     async def close(self) -> None:
         for holder in (self._forwarder, self._holder):

@@ -353,16 +353,17 @@ async def test_pods_find_each_other_by_name_and_share_no_port(kind, tmp_path):
 
 
 @SEPARATE
-async def test_a_clusterip_reaches_the_pod_behind_it_on_another_port(kind, tmp_path):
+@pytest.mark.parametrize("address", ["10.96.0.77", "172.30.0.77"])
+async def test_a_clusterip_reaches_the_pod_behind_it_on_another_port(kind, tmp_path, address):
     serve = (
         "import socket, os; s = socket.create_server((os.environ['IP'], 8118));"
         "c, _ = s.accept(); c.sendall(b'hello'); c.close()"
     )
-    ask = "import socket; print(socket.create_connection(('10.96.0.77', 80)).recv(99).decode())"
+    ask = f"import socket; print(socket.create_connection(('{address}', 80)).recv(99).decode())"
     ip = {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
     async with driver(kind, tmp_path) as d:
         first = next(d.place.addresses())
-        await d.place.forward({"10.96.0.77:80": [f"{first}:8118"]})
+        await d.place.forward({f"{address}:80": [f"{first}:8118"]})
         a = pod("a", "python3", "-c", "import time; time.sleep(0.5)\n" + serve)
         a["spec"]["containers"][0]["env"] = [ip]
         b = pod("b", "python3", "-c", "import time; time.sleep(0.3)\n" + ask)
