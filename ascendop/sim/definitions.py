@@ -59,6 +59,9 @@ def _version_faults(versions: list[dict[str, Any]]) -> Iterator[Cause]:
             "spec.versions",
         )
     for index, version in enumerate(versions):
+        if not version.get("name"):
+            path = f"spec.versions[{index}].name"
+            yield Cause("FieldValueRequired", "Required value", path)
         if not (version.get("schema") or {}).get("openAPIV3Schema"):
             yield Cause(
                 "FieldValueRequired",

@@ -93,6 +93,8 @@ def _strategic_value(old: Any, new: Any, shape: Shape | None) -> Any:
 
 
 def _merge_items(old: list[Any], new: list[Any], shape: Shape) -> list[Any]:
+    if not all(isinstance(item, dict) for item in (*old, *new)):
+        raise bad_request(f"strategic merge: an item without its key {shape.merge_key}")
     if any(item.get("$patch") == "replace" for item in new):
         return [item for item in new if "$patch" not in item]
     key = shape.merge_key

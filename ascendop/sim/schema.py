@@ -14,6 +14,7 @@ from ascendop.sim.registry import Served
 from ascendop.sim.shapes import MISSING, Shape
 
 _JSON_NAMES = {dict: "object", list: "array", str: "string", bool: "bool", int: "number"}
+_ZEROS: dict[str, type] = {"string": str, "integer": int, "boolean": bool, "array": list}
 _TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
     "array": list,
@@ -68,6 +69,10 @@ def _prune(value: Any, shape: Shape, path: str, gone: list[str]) -> None:
         _prune_fields(value, shape, path, gone)
     elif isinstance(value, list) and shape.items is not None:
         for index, item in enumerate(value):
+            if item is None and not shape.strict:
+                # what a typed decoder makes of a null
+                value[index] = _ZEROS.get(shape.items.type, dict)()
+                continue
             _check_type(item, shape.items, path)
             _prune(item, shape.items, f"{path}[{index}]", gone)
 
