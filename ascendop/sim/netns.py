@@ -32,7 +32,7 @@ from ascendop.sim.sandbox import Command, SandboxError, exit_code
 
 POD_NETWORK: Final = ipaddress.IPv4Network("10.244.0.0/16")
 BRIDGE_ADDRESS: Final = "10.244.0.1"
-SERVICE_NETWORK: Final = "10.96.0.0/12"
+SERVICE_NETWORK: Final = ipaddress.IPv4Network("10.96.0.0/12")
 TOOLS: Final = ("unshare", "nsenter", "ip", "mount", "sh")
 MAIN: Final = 3  # nsenter → unshare → PID 1 → the main process
 
