@@ -1,0 +1,34 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The benchmark still measures, at a size that says nothing about speed."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from hack.controlplane import ROOT
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_make_bench_measures_small_jobs_and_counts_one_write_for_each_object(tmp_path):
+    small = {"BENCH_JOBS": "20", "BENCH_PODS": "50", "BENCH_RUNS": "1"}
+    command = [sys.executable, "-m", "hack.bench", f"--dir={tmp_path}"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, **small}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"20 AscendJobs x 5 pods: pods/s, beside raw *\| \d+ .*\| \d\.\d\d ", done.stdout
+    )
+    for verb, resource, count in (
+        ("create", "pods", 100),
+        ("create", "pods", 50),
+        ("create", "services", 20),
+        ("patch", "podgroups", 20),
+    ):
+        assert re.search(rf"\| {verb} *\| {resource} *\| {count} ", done.stdout), done.stdout
