@@ -23,9 +23,9 @@ from ascendop.kube.resource import CRDS, NAMESPACES, QUEUES, Object, Resource
 from ascendop.kube.transport import Transport
 from ascendop.schema.crd import crd
 from ascendop.settings import Settings
-from ascendop.sim.crds import volcano_crds
 from ascendop.sim.server import ApiServer
 from ascendop.sim.transport import SimTransport
+from ascendop.sim.volcano import build_definitions
 
 FINAL: Final = ("Succeeded", "Failed")
 SOON_S: Final = 0.02
@@ -78,7 +78,7 @@ class House:
             rng=self._rng,
         )
         self._kinds = operator.kinds
-        await self.install(volcano_crds() if settings.enable_gang_scheduling else ())
+        await self.install(build_definitions() if settings.enable_gang_scheduling else ())
         await self.install([crd(kind) for kind in operator.kinds.values()])
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
