@@ -147,6 +147,7 @@ class Operator:
             freshness=self._gate,
             metrics=self.metrics.controller("jobs", workers=settings.workers),
             timeout_s=settings.reconcile_timeout_s,
+            rng=rng,
             log=get_log("ascendop.controller"),
         )
 

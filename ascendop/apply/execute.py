@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
-
-import msgspec
+from dataclasses import dataclass, field
+from functools import partial
 
 from ascendop.api.model import Object
 from ascendop.apply.caches import Caches
@@ -23,43 +20,16 @@ from ascendop.apply.plan import (
     Failure,
     Patch,
     Step,
-    StepName,
     Write,
     Written,
 )
+from ascendop.apply.refusals import failure_of
+from ascendop.apply.taken import Claim, NameTakenError, Taken, read_taken
+from ascendop.apply.together import side_by_side, slow_start
 from ascendop.errors import AscendopError, NotLeaderError
 from ascendop.kube.client import Client
-from ascendop.kube.errors import (
-    ApiError,
-    ConflictError,
-    ExistsError,
-    ForbiddenError,
-    NotFoundError,
-    RejectedError,
-)
+from ascendop.kube.errors import ConflictError, ExistsError, NotFoundError
 from ascendop.kube.resource import Key, Resource
-
-WIDEST: Final = 32  # writes of one job in flight; more only makes the API server's queue longer
-
-
-class _Owner(msgspec.Struct):
-    kind: str = ""
-    name: str = ""
-    uid: str = ""
-    controller: bool | None = None
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    owner_references: list[_Owner] | None = None
-    deletion_timestamp: str | None = None
-
-
-class _Owned(msgspec.Struct):
-    metadata: _Meta
-
-
-_OWNED = msgspec.json.Decoder(_Owned)
-
 
 Noted = Callable[[Key, Resource, str], None]
 """Told of every write that was answered: for which job, of what, and the version it has now."""
@@ -72,13 +42,45 @@ class Executed:
     done: Done
     trouble: AscendopError | None = None
     """No answer, a conflict, a busy server: nobody's mistake, so it is no failure of the plan."""
+    job_version: str = ""
+    """Of the job after a step that patched it; empty when none did."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What has become of the writes so far."""
+
+    written: list[Written] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    trouble: AscendopError | None = None
+    job_version: str = ""
+
+    @property
+    def stopped(self) -> bool:
+        return bool(self.failures) or self.trouble is not None
+
+    def executed(self) -> Executed:
+        done = Done(tuple(self.written), tuple(self.failures))
+        return Executed(done, self.trouble, self.job_version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A write that changed something."""
+
+    uid: str = ""
+    """Of the object, where it is cached."""
+    version: str = ""
 
 
 class Executor:
     """Carries steps out, one after the other.
 
-    Slow start: a step's writes go out 1, 2, 4 ... 32 at a time, and none after one was refused: a
-    template that always fails costs one request and not a thousand.
+    Slow start:  a step's writes go out 1, 2, 4 ... 32 at a time, and none after one was refused.
+    Harmless:    creates have fixed names, deletions name the UID, patches the version they are
+                 for; so it does not matter how old the snapshot was, or who else is writing.
+    Seen:        every answer is noted in the caches before `run` returns.
+    Not:         decides anything but whose an object is that already has the name.
     """
 
     def __init__(
@@ -90,25 +92,17 @@ class Executor:
         self._noted = noted
 
     async def run(self, key: Key, steps: Sequence[Step]) -> Executed:
-        """The steps, until one fails."""
-        written: list[Written] = []
-        failures: list[Failure] = []
-        trouble: AscendopError | None = None
+        """The steps, until one fails.
+
+        Raises:  NotLeaderError when a write was not allowed to start; a bug of ours.
+        """
+        tally = _Tally()
         for step in steps:
-            width, start = 1, 0
-            while start < len(step.writes) and not failures and trouble is None:
-                batch = step.writes[start : start + width]
-                for write, end in zip(batch, await self._side_by_side(key, batch), strict=True):
-                    if isinstance(end, str):
-                        written.append(Written(step.name, write, end))
-                    elif isinstance(end, Exception):
-                        failure = _failure(step.name, write, end)
-                        if failure is None:
-                            trouble = trouble or _as_trouble(end)
-                        else:
-                            failures.append(failure)
-                start, width = start + width, min(2 * width, WIDEST)
-        return Executed(Done(tuple(written), tuple(failures)), trouble)
+            for batch in slow_start(step.writes):
+                await self._batch(key, step, batch, tally)
+                if tally.stopped:
+                    return tally.executed()
+        return tally.executed()
 
     async def exists(self, absent: Absent) -> bool:
         """Whether the server has what the cache lacks."""
@@ -117,6 +111,11 @@ class Executor:
         except NotFoundError:
             return False
         return True
+
+    async def refresh(self, key: Key, resource: Resource) -> None:
+        """Read the job as it is now into the cache. Raises NotFoundError when it is gone."""
+        body = await self._client.get_bytes(resource, key.namespace, key.name)
+        self._wrote(key, resource, body)
 
     async def status(self, key: Key, resource: Resource, version: str, patch: Object) -> None:
         """The difference of a status, only over the version it was computed from.
@@ -129,28 +128,23 @@ class Executor:
         )
         self._wrote(key, resource, answer)
 
-    async def _side_by_side(self, key: Key, batch: Sequence[Write]) -> list[str | Exception | None]:
-        """How each ended. One that fails does not cancel its siblings: they may have worked."""
-        ends: list[str | Exception | None] = [None] * len(batch)
+    async def _batch(self, key: Key, step: Step, batch: Sequence[Write], tally: _Tally) -> None:
+        ends = await side_by_side([partial(self._write, key, write) for write in batch])
+        _raise_what_ends_the_pass(ends)
+        for write, end in zip(batch, ends, strict=True):
+            if isinstance(end, AscendopError):
+                failure = failure_of(step.name, write, end)
+                if failure is not None:
+                    tally.failures.append(failure)
+                else:
+                    tally.trouble = tally.trouble or end
+            elif isinstance(end, _Answer):
+                tally.written.append(Written(step.name, write, end.uid))
+                if isinstance(write, Patch):
+                    tally.job_version = end.version
 
-        async def one(index: int, write: Write) -> None:
-            try:
-                ends[index] = await self._write(key, write)
-            except (NotLeaderError, asyncio.CancelledError):
-                raise
-            except AscendopError as error:
-                ends[index] = error
-
-        if len(batch) == 1:
-            await one(0, batch[0])
-            return ends
-        async with asyncio.TaskGroup() as group:
-            for index, write in enumerate(batch):
-                group.create_task(one(index, write))
-        return ends
-
-    async def _write(self, key: Key, write: Write) -> str | None:
-        """The uid of what was made, empty for another change; None when nothing changed."""
+    async def _write(self, key: Key, write: Write) -> _Answer | None:
+        """None when nothing had to change."""
         match write:
             case Create():
                 return await self._create(key, write)
@@ -158,96 +152,120 @@ class Executor:
                 answer = await self._client.apply_bytes(
                     write.resource, write.object, manager=self._manager
                 )
-                self._wrote(key, write.resource, answer)
-                return ""
+                return self._wrote(key, write.resource, answer)
             case Patch():
-                meta = {"uid": write.uid, "resourceVersion": write.version}
-                body = {**write.body, "metadata": {**write.body.get("metadata", {}), **meta}}
-                answer = await self._client.patch_bytes(
-                    write.resource, key.namespace, write.name, body
-                )
-                self._wrote(key, write.resource, answer)
-                return ""
+                return await self._patch(key, write)
             case Delete():
                 return await self._delete(key, write)
 
-    def _wrote(self, key: Key, resource: Resource, body: bytes) -> str:
-        """The uid of the object, where it is cached."""
+    def _wrote(self, key: Key, resource: Resource, body: bytes) -> _Answer:
         cache = self._caches.get(resource)
         if cache is None:
-            return ""
+            return _Answer()
         row = cache.wrote(body)
         self._noted(key, resource, row.version)
-        return str(row.uid)
+        return _Answer(row.uid, row.version)
 
-    async def _create(self, key: Key, write: Create) -> str | None:
+    async def _patch(self, key: Key, write: Patch) -> _Answer:
+        meta = {"uid": write.uid, "resourceVersion": write.version}
+        body = {**write.body, "metadata": {**write.body.get("metadata", {}), **meta}}
+        answer = await self._client.patch_bytes(write.resource, key.namespace, write.name, body)
+        return self._wrote(key, write.resource, answer)
+
+    async def _create(self, key: Key, write: Create) -> _Answer | None:
         try:
             answer = await self._client.create_bytes(write.resource, write.object)
         except ExistsError:
-            await self._look(key, write)
+            await self._meet(key, write)
             return None
         return self._wrote(key, write.resource, answer)
 
-    async def _look(self, key: Key, write: Create) -> None:
-        """The name is taken. By ours: that is success. By one on its way out: wait for it."""
-        body = await self._client.get_bytes(write.resource, key.namespace, write.name)
-        found = _OWNED.decode(body).metadata
-        want = write.object["metadata"]["ownerReferences"][0]
-        owner = next((o for o in found.owner_references or () if o.controller), _Owner())
-        if owner.uid == want["uid"] and found.deletion_timestamp is None:
-            self._wrote(key, write.resource, body)
-            return
-        same_job = (owner.kind, owner.name) == (want["kind"], want["name"])
-        if owner.uid == want["uid"] or same_job:
-            raise NameTakenError(f"{write.name} is still being deleted", waits=True)
-        whose = f"belongs to {owner.kind} {owner.name}" if owner.uid else "belongs to nobody"
-        raise NameTakenError(
-            f'{write.resource.plural} "{write.name}" already exists and {whose}; '
-            "delete it or rename the job"
-        )
-
-    async def _delete(self, key: Key, write: Delete) -> str | None:
+    async def _delete(self, key: Key, write: Delete) -> _Answer | None:
         cache = self._caches.get(write.resource)
         try:
             answer = await self._client.delete_bytes(
-                write.resource, key.namespace, write.name, uid=write.uid, grace_s=write.grace_s
+                write.resource,
+                key.namespace,
+                write.name,
+                uid=write.uid,
+                version=write.version or None,
+                grace_s=write.grace_s,
             )
-        except (NotFoundError, ConflictError):
-            # Gone, or another object under the same name: what was decided about is not there.
-            if cache is not None:
+        except (NotFoundError, ConflictError) as error:
+            # What was decided about is not there any more, or not as it was: the event that says
+            # so is on its way, and wakes the job.
+            changed = isinstance(error, ConflictError) and write.version
+            if cache is not None and not changed:
                 cache.gone(key.namespace, write.name, write.uid)
             return None
-        if cache is not None:
-            row = cache.deleted(key.namespace, write.name, write.uid, answer)
-            if row is not None:
-                self._noted(key, write.resource, row.version)
-        return ""
+        row = cache.deleted(key.namespace, write.name, write.uid, answer) if cache else None
+        if row is not None:
+            self._noted(key, write.resource, row.version)
+        return _Answer(write.uid)
+
+    # The name is taken.
+
+    async def _meet(self, key: Key, write: Create) -> None:
+        """Somebody has the name. The child itself, or one to adopt: that is success."""
+        what = f'{write.resource.plural} "{write.name}"'
+        owner: Object = write.object["metadata"]["ownerReferences"][0]
+        try:
+            body = await self._client.get_bytes(write.resource, key.namespace, write.name)
+        except NotFoundError:
+            raise NameTakenError(f"{what} has just gone", Claim.LEAVING) from None
+        taken = read_taken(body, owner)
+        match taken.claim:
+            case Claim.OURS:
+                self._wrote(key, write.resource, body)
+            case Claim.ORPHAN:
+                await self._adopt(key, write, owner, taken)
+            case Claim.LEAVING:
+                raise NameTakenError(f"{what} is still being deleted", taken.claim)
+            case Claim.LEFTOVER:
+                text = f"{what} is left over from an earlier job of this name; delete it"
+                raise NameTakenError(text, taken.claim)
+            case Claim.FOREIGN:
+                whose = f"belongs to {taken.owner}" if taken.owner else "belongs to nobody"
+                text = f"{what} already exists and {whose}; delete it or rename the job"
+                raise NameTakenError(text, taken.claim)
+
+    async def _adopt(self, key: Key, write: Create, owner: Object, taken: Taken) -> None:
+        """Make an orphan ours, if the job is alive and the orphan is as it was judged.
+
+        Raises:  ConflictError when the job or the orphan is not; all is then decided anew.
+        """
+        job = next((r for r in self._caches if _is_of(r, owner)), None)
+        if job is None:
+            raise NameTakenError(f"{owner['kind']} {owner['name']} is not ours", Claim.FOREIGN)
+        if not await self._lives(key, job, owner):
+            raise ConflictError(409, f"{owner['kind']} {owner['name']} is gone; adopting nothing")
+        body = {
+            "metadata": {
+                "uid": taken.uid,
+                "resourceVersion": taken.version,
+                "ownerReferences": [*taken.owners, owner],
+            }
+        }
+        answer = await self._client.patch_bytes(write.resource, key.namespace, write.name, body)
+        self._wrote(key, write.resource, answer)
+
+    async def _lives(self, key: Key, job: Resource, owner: Object) -> bool:
+        try:
+            found = await self._client.get(job, key.namespace, owner["name"])
+        except NotFoundError:
+            return False
+        meta = found["metadata"]
+        return bool(meta["uid"] == owner["uid"]) and not meta.get("deletionTimestamp")
 
 
-class NameTakenError(AscendopError):
-    """An object of that name is there and is not ours."""
-
-    def __init__(self, message: str, *, waits: bool = False) -> None:
-        super().__init__(message)
-        self.waits = waits
+def _is_of(resource: Resource, owner: Object) -> bool:
+    return (resource.api_version, resource.kind) == (owner["apiVersion"], owner["kind"])
 
 
-def _failure(step: StepName, write: Write, error: Exception) -> Failure | None:
-    """The refusal that the job's owner should hear of; None for what nobody did wrong."""
-    match error:
-        case NameTakenError():
-            return Failure(step, write, str(error), waits=error.waits)
-        case ForbiddenError() if error.caused_by("NamespaceTerminating"):
-            return Failure(step, write, error.message, waits=True)
-        case RejectedError() | ForbiddenError():
-            return Failure(step, write, error.message)
-        case NotFoundError():
-            return Failure(step, write, error.message)
-        case ApiError() | AscendopError():
-            return None
-        case _:
-            return None
-
-
-def _as_trouble(error: Exception) -> AscendopError:
-    return error if isinstance(error, AscendopError) else AscendopError(repr(error))
+def _raise_what_ends_the_pass(ends: Sequence[object]) -> None:
+    """The lease is lost, or a bug: neither is a matter of one write."""
+    for end in ends:
+        if isinstance(end, NotLeaderError):
+            raise end
+        if isinstance(end, Exception) and not isinstance(end, AscendopError):
+            raise end

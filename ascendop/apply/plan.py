@@ -57,6 +57,8 @@ class Delete:
     resource: Resource
     name: str
     uid: str
+    version: str = ""
+    """Where the state of the object was the reason: one that has changed since is left alone."""
     grace_s: int | None = None
     told: bool = True
     """Whether an Event tells of it."""
@@ -75,13 +77,19 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A write that was refused or got no answer."""
+    """A write that was refused."""
 
     step: StepName
     write: Write
     message: str
     waits: bool = False
-    """Nothing is wrong: the name is still taken by an object that is on its way out."""
+    """Nothing is wrong: what is in the way is on its way out."""
+    leftover: bool = False
+    """In the way is a child of an earlier job of this name; it must not be there for long."""
+    reason: str = ""
+    """Code where it is not simply that this write failed."""
+    retry_s: float | None = None
+    """Not tried again before; None when only an edit helps, or nothing does."""
 
 
 @dataclass(frozen=True, slots=True)

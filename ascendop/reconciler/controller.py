@@ -6,60 +6,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from traceback import format_exception
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from random import Random  # noqa: TID251  the type of an argument
 from typing import Final, Protocol
 
+from ascendop.api.model import Object
 from ascendop.apply.execute import Executed, Executor
-from ascendop.apply.files import SharedDirectoryError
-from ascendop.apply.plan import Conclusion, EventNote, Plan
-from ascendop.apply.tables import Tables, TooLargeError
-from ascendop.errors import AscendopError, NotLeaderError, StaleCacheError
-from ascendop.kube.errors import BusyError, ConflictError, ForbiddenError, NotFoundError
-from ascendop.kube.resource import Key, Resource
+from ascendop.apply.plan import Apply, Create, Delete, Done, EventNote, Plan, Written
+from ascendop.apply.tables import Tables
+from ascendop.errors import AscendopError, NotLeaderError
+from ascendop.kube.errors import ConflictError, NotFoundError
+from ascendop.kube.resource import Key
 from ascendop.queue.workqueue import QueueShutDownError, WorkQueue
 from ascendop.reconciler.decide import decide
+from ascendop.reconciler.finish import job_resource
+from ascendop.reconciler.leftovers import told_in_time
 from ascendop.reconciler.observe import Observer
+from ascendop.reconciler.outcome import (
+    Finished,
+    GaveUp,
+    Later,
+    Outcome,
+    TryAgain,
+    outcome_of_error,
+    outcome_of_failures,
+    write_down,
+)
+from ascendop.reconciler.pace import Pace
 from ascendop.reconciler.snapshot import AnySnapshot
-from ascendop.reconciler.status import merge_patch
+from ascendop.reconciler.status import is_final, merge_patch
 from ascendop.telemetry.log import Log, bound
+from ascendop.telemetry.phases import Phases, Tracer
 
-BUG_PAUSE_S: Final = 60.0  # a bug repeats itself; a minute leaves room for the others, and the log
-FORBIDDEN_PAUSE_S: Final = 30.0  # only an administrator helps
-CONFLICT_S: Final = 0.02
-STALE_S: Final = 1.0  # a key is woken when the cache has caught up; this is the insurance
-TABLE_PAUSE_S: Final = 1.0
-GATHER_S: Final = 0.02
-"""A gang's pods change together: so long a pass waits for the rest of them."""
-SHARE: Final = 3.0
-"""Times as long as its last decision took, a job rests when nothing was lost: one of thousands of
-pods leaves room for the others, and sees its pods start in tens of passes and not in thousands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """Nothing is open. With `after_s`, look again then."""
-
-    after_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TryAgain:
-    """Something is open; the key's own back-off decides when, but not before `at_least_s`."""
-
-    why: str
-    at_least_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Later:
-    """The cache is behind our own writes; look again when it has caught up. No failure."""
-
-    after_s: float
-
-
-Outcome = Finished | TryAgain | Later
+IN_PLACE: Final = 3
+"""Conflicts over a status that are settled at once; more would be a war with another writer."""
+JITTER_S: Final = (0.01, 0.05)
+SOON_S: Final = 1.0  # the cache will have in a moment what the server has
 
 
 class Recorder(Protocol):
@@ -86,16 +71,28 @@ class Reconciles(Protocol):
 
     def ended(self, result: str, seconds: float) -> None: ...
 
+    def gave_up(self) -> None: ...
+
     def met_a_bug(self) -> None: ...
 
     def timed_out(self) -> None: ...
 
 
-class Controller:
-    """Workers over one queue of jobs of all kinds.
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """One look at a job, and what it led to."""
 
-    Serial per job, by the queue; a job's trouble is its own. Every pass begins from a fresh
-    snapshot and ends with at most one status write.
+    snapshot: AnySnapshot
+    plan: Plan
+
+
+class Controller:
+    """What workers do with the keys of one queue, for jobs of all kinds.
+
+    Serial:   per job, by the queue; a job's trouble is its own.
+    Fresh:    every pass begins with a new snapshot, and ends with at most one status write.
+    Calm:     a status is written four times a second at most; the first, an end, and a refusal
+              do not wait. What is put off is said in the next pass, with its Events.
     """
 
     def __init__(
@@ -109,7 +106,9 @@ class Controller:
         freshness: Freshness,
         metrics: Reconciles,
         timeout_s: float,
+        rng: Random,
         log: Log,
+        tracer: Tracer | None = None,
     ) -> None:
         self._queue = queue
         self._observer = observer
@@ -118,157 +117,220 @@ class Controller:
         self._recorder = recorder
         self._freshness = freshness
         self._metrics = metrics
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
+        """Of one pass; may be changed at any time."""
+        self._rng = rng
         self._log = log
-        self._took_s: dict[Key, float] = {}
-        """What the decision of the last pass took."""
+        self._tracer = tracer
+        self._pace: Pace[Key] = Pace()
+        self._untold: dict[Key, tuple[str, tuple[Written, ...]]] = {}
+        """What was done and not told yet, because the status was not written; with the UID."""
+
+    def rest_s(self, key: Key) -> float:
+        """How long a pass for which nobody waits may gather further changes."""
+        return self._pace.rest_s(key)
 
     async def work(self) -> None:
-        """One worker, until the queue shuts down or the lease is lost."""
-        loop = asyncio.get_running_loop()
+        """One worker, until the queue shuts down.
+
+        Raises:  NotLeaderError when the lease is lost.
+        """
         while True:
             try:
                 key = await self._queue.get()
             except QueueShutDownError:
                 return
-            began = loop.time()
-            self._metrics.began()
-            result = "error"
-            try:
-                outcome = await self.outcome_of(self.reconcile, key)
-                result = self._tell(key, outcome)
-            finally:
-                self._queue.done(key)
-                self._metrics.ended(result, loop.time() - began)
+            await self._work_on(key)
 
-    def rest_s(self, key: Key) -> float:
-        """How long a pass for which nobody waits may gather further changes."""
-        return max(GATHER_S, SHARE * self._took_s.get(key, 0.0))
+    async def _work_on(self, key: Key) -> None:
+        loop = asyncio.get_running_loop()
+        began_at, result = loop.time(), "error"
+        self._metrics.began()
+        try:
+            result = self._tell(key, await self.outcome_of(self.reconcile, key))
+        finally:
+            self._queue.done(key)
+            self._metrics.ended(result, loop.time() - began_at)
 
     def _tell(self, key: Key, outcome: Outcome) -> str:
+        """Tell the queue. The result, as the metrics call it."""
         match outcome:
             case Finished(after_s=None):
                 self._queue.forget(key)
                 return "success"
             case Finished(after_s=after_s):
                 self._queue.forget(key)
-                self._queue.add(key, after_s=after_s or 0.0)
+                self._queue.add(key, after_s=after_s or 0.0, priority=None)
                 return "requeue_after"
             case Later(after_s=after_s):
-                self._queue.add(key, after_s=after_s)
+                self._queue.add(key, after_s=after_s, priority=None)
                 return "requeue"
             case TryAgain(at_least_s=at_least_s):
                 self._queue.retry(key, at_least_s=at_least_s)
                 return "error"
+            case GaveUp():
+                self._queue.forget(key)
+                self._metrics.gave_up()
+                return "error"
 
     async def outcome_of(self, reconcile: Callable[[Key], Awaitable[Outcome]], key: Key) -> Outcome:
-        """Errors become outcomes here and nowhere else."""
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                return await reconcile(key)
-        except NotLeaderError:
-            raise
-        except Exception as error:  # noqa: BLE001  a bug met by one job must not stop the others
-            with bound(kind=key.kind, namespace=key.namespace, job=key.name):
-                self._count(error)
-                _write_down(error, self._log)
-                return _outcome_of(error)
+        """Errors become outcomes here and nowhere else. Raises NotLeaderError."""
+        limit = asyncio.timeout(self.timeout_s)
+        with self._described(key):
+            try:
+                async with limit:
+                    return await reconcile(key)
+            except NotLeaderError:
+                raise
+            except Exception as error:  # noqa: BLE001  a bug met by one job must not stop the others
+                if isinstance(error, TimeoutError) and limit.expired():
+                    self._metrics.timed_out()
+                elif not isinstance(error, AscendopError):
+                    self._metrics.met_a_bug()
+                write_down(error, self._log, failures=self._queue.failures(key))
+                return outcome_of_error(error)
 
-    def _count(self, error: Exception) -> None:
-        if isinstance(error, TimeoutError):
-            self._metrics.timed_out()
-        elif not isinstance(error, AscendopError):
-            self._metrics.met_a_bug()
+    @contextmanager
+    def _described(self, key: Key) -> Iterator[None]:
+        """Every line that is written inside says which job and which pass it is about."""
+        pass_id = f"{self._rng.getrandbits(32):08x}"
+        with bound(kind=key.kind, namespace=key.namespace, job=key.name, reconcile=pass_id):
+            if self._tracer is None:
+                yield
+            else:
+                with self._tracer.reconcile(kind=key.kind, namespace=key.namespace, job=key.name):
+                    yield
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one job."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
-        snapshot = self._observer.snapshot(key)
-        if snapshot is None:
-            self._took_s.pop(key, None)
+        phases = Phases(asyncio.get_running_loop().time, self._tracer)
+        try:
+            return await self._reconcile(key, phases)
+        finally:
+            phases.finish(self._log)
+
+    async def _reconcile(self, key: Key, phases: Phases) -> Outcome:
+        with phases.phase("read"):
+            found = await self._decided(key)
+        if found is None:
+            self._untold.pop(key, None)
+            self._pace.forget(key)
             return Finished()
-        plan = decide(snapshot)
-        self._took_s[key] = loop.time() - began
-        if plan.destructive and await self._freshness.fresh(key):
-            # The caches were not to be trusted; now they hold what the server said a moment ago.
-            snapshot = self._observer.snapshot(key)
-            if snapshot is None:
-                return Finished()
-            plan = decide(snapshot)
+        plan = found.plan
         if plan.absent is not None and await self._executor.exists(plan.absent):
-            return Later(STALE_S)  # the cache will have it in a moment
-        executed = await self._executor.run(key, plan.steps)
-        conclusion = plan.conclude(executed.done)
-        if conclusion is not None:
-            await self._conclude(key, snapshot, conclusion)
+            return Later(SOON_S)
+        with phases.phase("write"):
+            executed = await self._executor.run(key, plan.steps)
+        with phases.phase("status"):
+            wait_s = await self._conclude(key, found, executed)
         if executed.trouble is not None:
             raise executed.trouble
-        return await self._outcome(snapshot, plan, executed)
+        with phases.phase("table"):
+            outcome = await self._outcome(found, executed.done)
+        return _not_after(outcome, wait_s)
 
-    async def _conclude(self, key: Key, snapshot: AnySnapshot, conclusion: Conclusion) -> None:
-        row = snapshot.row
-        patch = merge_patch(snapshot.status, conclusion.status)
-        if patch:
-            version = self._observer.version_of(snapshot) or row.version
+    async def _decided(self, key: Key) -> _Pass | None:
+        """A plan that may be executed; None when there is no such job.
+
+        Raises:  StaleCacheError when something is to be destroyed and the caches are behind.
+        """
+        found = self._look(key)
+        if found is not None and found.plan.destructive and await self._freshness.fresh(key):
+            # The caches were not to be trusted; now they hold what the server said a moment ago.
+            found = self._look(key)
+        return found
+
+    def _look(self, key: Key) -> _Pass | None:
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        snapshot = self._observer.snapshot(key)
+        if snapshot is None:
+            return None
+        found = _Pass(snapshot, decide(snapshot))
+        self._pace.decided(key, loop.time() - began_at)
+        return found
+
+    async def _conclude(self, key: Key, found: _Pass, executed: Executed) -> float | None:
+        """Write how the job stands, and tell its Events. Seconds to wait if it was put off."""
+        uid = found.snapshot.row.uid
+        of, untold = self._untold.pop(key, ("", ()))
+        done = executed.done
+        if of == uid:
+            done = replace(done, written=(*untold, *done.written))
+        try:
+            wait_s = await self._settle(key, found, done, executed.job_version)
+        except NotFoundError:
+            return None  # deleted meanwhile; nobody is left to be told
+        except AscendopError:
+            self._untold[key] = (uid, done.written)
+            raise
+        if wait_s is not None:
+            self._untold[key] = (uid, done.written)
+        return wait_s
+
+    async def _settle(self, key: Key, found: _Pass, done: Done, version: str) -> float | None:
+        """As `_conclude`; who finds another writer's status decides again over that one."""
+        for _ in range(IN_PLACE):
             try:
-                await self._executor.status(key, _resource(snapshot), version, patch)
-            except NotFoundError:
-                return  # deleted meanwhile; nobody is left to be told
-        for note in conclusion.events:
-            self._recorder.job_event(snapshot, note)
+                return await self._say(key, found, done, version)
+            except ConflictError:
+                await asyncio.sleep(self._rng.uniform(*JITTER_S))
+            await self._executor.refresh(key, job_resource(found.snapshot))
+            again = await self._decided(key)
+            if again is None or again.snapshot.row.uid != found.snapshot.row.uid:
+                return None
+            found, version = again, ""
+        return await self._say(key, found, done, version)
 
-    async def _outcome(self, snapshot: AnySnapshot, plan: Plan, executed: Executed) -> Outcome:
-        if executed.done.failures:
-            refused = not all(failure.waits for failure in executed.done.failures)
-            return TryAgain(executed.done.failures[0].message, at_least_s=5.0 if refused else 1.0)
+    async def _say(self, key: Key, found: _Pass, done: Done, version: str) -> float | None:
+        s = found.snapshot
+        conclusion = found.plan.conclude(told_in_time(done, s))
+        if conclusion is None:
+            return None
+        patch = merge_patch(s.status, conclusion.status)
+        if patch:
+            now = asyncio.get_running_loop().time()
+            wait_s = self._pace.wait_s(key, now)
+            urgent = not s.conditions or done.failures or is_final(conclusion.status)
+            if wait_s > 0 and not urgent:
+                return wait_s
+            await self._executor.status(key, job_resource(s), version or s.row.version, patch)
+            self._pace.wrote(key, now)
+        if patch or done.written:
+            self._write_down(done, conclusion.status)
+        for note in conclusion.events:
+            self._recorder.job_event(s, note)
+        return None
+
+    def _write_down(self, done: Done, status: Object) -> None:
+        """One line for a pass that changed something."""
+        did = Counter(type(written.write) for written in done.written)
+        last = (status.get("conditions") or [{}])[-1]
+        self._log.info(
+            "reconciled",
+            verdict=last.get("type", ""),
+            reason=last.get("reason", ""),
+            created=did[Create],
+            deleted=did[Delete],
+            applied=did[Apply],
+            refused=len(done.failures),
+        )
+
+    async def _outcome(self, found: _Pass, done: Done) -> Outcome:
+        plan, row = found.plan, found.snapshot.row
+        if done.failures:
+            return outcome_of_failures(done.failures)
         if plan.at_once:
             return Finished(after_s=0.0)
         again_s = plan.again_after_s
         if plan.table is not None:
-            row = snapshot.row
             open_s = await self._tables.fulfil(row.namespace, row.uid, plan.table)
             again_s = min((s for s in (again_s, open_s) if s is not None), default=None)
         return Finished(again_s)
 
 
-def _resource(snapshot: AnySnapshot) -> Resource:
-    kind = snapshot.kind
-    return Resource(kind.group, kind.version, kind.plural, kind.kind)
-
-
-def _outcome_of(error: Exception) -> Outcome:
-    """What the queue is told of an error."""
-    match error:
-        case StaleCacheError():
-            return Later(STALE_S)
-        case ConflictError():
-            pause_s = CONFLICT_S
-        case SharedDirectoryError() | TooLargeError():
-            pause_s = TABLE_PAUSE_S
-        case ForbiddenError():
-            pause_s = FORBIDDEN_PAUSE_S
-        case BusyError():
-            pause_s = error.retry_after_s
-        case AscendopError() | TimeoutError():
-            pause_s = 0.0
-        case _:
-            pause_s = BUG_PAUSE_S
-    return TryAgain(str(error) or repr(error), at_least_s=pause_s)
-
-
-def _write_down(error: Exception, log: Log) -> None:
-    """What the log is told of it: nothing of what goes by itself."""
-    match error:
-        case StaleCacheError() | BusyError():
-            return
-        case ConflictError():
-            log.debug("conflict", err=str(error))
-        case ForbiddenError():
-            log.error("forbidden", err=str(error), audit_id=error.audit_id)
-        case AscendopError():
-            log.warning("not done", err=str(error))
-        case TimeoutError():
-            log.error("reconcile took too long")
-        case _:
-            log.error("bug", err=repr(error), traceback="".join(format_exception(error)))
+def _not_after(outcome: Outcome, wait_s: float | None) -> Outcome:
+    """The outcome, with a look after `wait_s`: a status waits to be written."""
+    if wait_s is None or not isinstance(outcome, Finished):
+        return outcome
+    return Finished(wait_s if outcome.after_s is None else min(wait_s, outcome.after_s))

@@ -165,8 +165,10 @@ class _Pass:
             gang=self.s.world.gang,
             attempt=attempts.current,
         )
-        for pod in (*diff.surplus, *diff.replaced):
+        for pod in diff.surplus:
             yield Delete(PODS, pod.name, pod.uid)
+        for pod in diff.replaced:
+            yield Delete(PODS, pod.name, pod.uid, pod.version)
         for slot in diff.missing:
             yield Create(PODS, build_pod(self.s.kind, self.job, slot, site))
 
@@ -278,10 +280,13 @@ class _Pass:
         return self._failed(done, events, self.s.status)
 
     def _failed(self, done: Done, events: tuple[EventNote, ...], status: Object) -> Conclusion:
-        """A write was refused: the contract of some kinds puts that into the Created condition."""
+        """A write was refused: the contract of some kinds puts that into the Created condition.
+
+        Something in the way is said there for all kinds: it may stay for as long as nobody looks.
+        """
         after, words = self._first(), self.s.kind.words
         for failure in done.failures:
-            reason = words.step_failed.get(failure.step)
+            reason = failure.reason or words.step_failed.get(failure.step)
             if reason and not failure.waits:
                 after = put_condition(after, "Created", reason, failure.message, self.s.now)
         return Conclusion(with_conditions(status, after), events)

@@ -67,7 +67,10 @@ def _clean(s: Snapshot[S], policy: RunPolicy) -> Iterator[Delete]:
         pending = pod.phase in {"Pending", ""}
         by_policy = clean == "All" or (clean == "Running" and (pending or pod.phase == "Running"))
         if by_policy or (pending and s.kind.cleans_pending):
-            yield Delete(PODS, pod.name, pod.uid, told=not pending)
+            # A pod that has ended since then may have to stay, so its version is named, too.
+            by_phase = clean != "All"
+            version = pod.version if by_phase else ""
+            yield Delete(PODS, pod.name, pod.uid, version, told=not pending)
             service = services.get(pod.name)
             if by_policy and service is not None and not service.deleting:
                 yield Delete(SERVICES, service.name, service.uid)

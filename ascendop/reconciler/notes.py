@@ -54,7 +54,7 @@ def _failed(failure: Failure) -> Iterator[EventNote]:
         return
     match failure.write:
         case Create(resource=resource) | Apply(resource=resource):
-            reason = f"FailedCreate{resource.kind}"
+            reason = failure.reason or f"FailedCreate{resource.kind}"
             name = failure.write.name
             note = f"Error creating: {failure.message}"
             yield EventNote("Warning", reason, note, "Create", pod=name)

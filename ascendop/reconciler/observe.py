@@ -95,12 +95,6 @@ class Observer:
             now=self._wall(),
         )
 
-    def version_of(self, snapshot: AnySnapshot) -> str:
-        """The job's newest version, if it is still the same job: our own writes have moved it."""
-        row = snapshot.row
-        now = self._stores.jobs[snapshot.kind.kind].get(row.namespace, row.name)
-        return now.version if now is not None and now.uid == row.uid else ""
-
     def forget(self, uid: str) -> None:
         """The job is gone."""
         self._parsed.pop(uid, None)

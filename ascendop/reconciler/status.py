@@ -82,6 +82,15 @@ def _counted_as(pod: PodView, *, terminating_runs: bool) -> str:
     return "succeeded" if pod.phase == "Succeeded" else ""
 
 
+def is_final(status: Object) -> bool:
+    """Ended stays ended."""
+    return any(
+        c.get("type") in {"Succeeded", "Failed"} and c.get("status") == "True"
+        for c in status.get("conditions") or ()
+        if isinstance(c, dict)
+    )
+
+
 def with_conditions(status: Object, conditions: Conditions) -> Object:
     """The status with these conditions; replicaStatuses is there as soon as conditions are."""
     return {

@@ -41,6 +41,7 @@ _CALLS: Final = {
     "Verdict": _Call(1, "condition {}, Event", type_at=0),
     "put_condition": _Call(2, "condition {}", type_at=1),
     "Waiting": _Call(0, "condition Created"),
+    "Failure": _Call(5, "condition Created, Event (Warning)"),
     "EventNote": _Call(1, "Event ({})", type_at=0),
     "Problem": _Call(3, "Event (Warning)", otherwise="InvalidSpec"),
     "NotReady": _Call(0, "log: why there is no rank table"),
@@ -147,6 +148,8 @@ def _text(node: ast.expr | None, known: Mapping[str, str]) -> str:
             return text
         case ast.JoinedStr(values=parts):
             return "".join(_text(part, {}) or "<Kind>" for part in parts)
+        case ast.BoolOp(values=[*_, otherwise]):
+            return _text(otherwise, known)
         case ast.Name(id=name) | ast.Starred(value=ast.Name(id=name)):
             return known.get(name, "")
         case _:

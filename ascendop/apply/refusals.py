@@ -1,0 +1,46 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a write's error means for the job: something to tell its owner, or mere trouble."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ascendop.apply.plan import Failure, StepName, Write
+from ascendop.apply.taken import Claim, NameTakenError
+from ascendop.kube.errors import ForbiddenError, NotFoundError, RejectedError
+
+CHILD_CONFLICT: Final = "ChildConflict"
+CONFLICT_S: Final = 5.0  # somebody may delete the object that is in the way
+FORBIDDEN_S: Final = 30.0  # quota is given back by others, and rights by an administrator
+MISSING_S: Final = 5.0
+
+
+def failure_of(step: StepName, write: Write, error: Exception) -> Failure | None:
+    """The refusal that the job's owner should hear of; None for what nobody did wrong.
+
+    None is: no answer, a conflict with another writer, a busy server, the quota's own race (a 409
+    that is no AlreadyExists). All of them are decided anew, a little later.
+    """
+    match error:
+        case NameTakenError():
+            return _taken(step, write, error)
+        case ForbiddenError() if error.caused_by("NamespaceTerminating"):
+            # The job goes with its namespace; neither a retry nor an Event would do any good.
+            return Failure(step, write, error.message, waits=True, retry_s=None)
+        case ForbiddenError():
+            return Failure(step, write, error.message, retry_s=FORBIDDEN_S)
+        case RejectedError():
+            return Failure(step, write, error.message, retry_s=None)
+        case NotFoundError():  # the namespace, or the whole kind
+            return Failure(step, write, error.message, retry_s=MISSING_S)
+        case _:
+            return None
+
+
+def _taken(step: StepName, write: Write, error: NameTakenError) -> Failure:
+    if error.claim is Claim.FOREIGN:
+        return Failure(step, write, str(error), reason=CHILD_CONFLICT, retry_s=CONFLICT_S)
+    leftover = error.claim is Claim.LEFTOVER
+    return Failure(step, write, str(error), waits=True, leftover=leftover, retry_s=CONFLICT_S)

@@ -1,0 +1,90 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Whose an object is that already has the name of a child of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from ascendop.api.model import Object
+from ascendop.builder import labels as keys
+from ascendop.errors import AscendopError
+
+
+class Claim(Enum):
+    """What the object that is there means for the child that was to be made."""
+
+    OURS = "the child itself: somebody made it before, most likely we"
+    LEAVING = "the child's predecessor, on its way out; its end wakes the job"
+    LEFTOVER = "a child of an earlier job of the same name, which the garbage collector takes"
+    ORPHAN = "nobody's, with our name and our label: it may be adopted"
+    FOREIGN = "somebody else's, and never touched"
+
+
+class NameTakenError(AscendopError):
+    """A child cannot be made because its name is taken."""
+
+    def __init__(self, message: str, claim: Claim) -> None:
+        super().__init__(message)
+        self.claim = claim
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The object that has the name."""
+
+    uid: str
+    version: str
+    claim: Claim
+    owner: str
+    """Kind and name of its controller; empty for none."""
+    owners: tuple[Object, ...]
+    """All owner references as they stand."""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str
+    resource_version: str
+    labels: dict[str, str] | None = None
+    owner_references: list[dict[str, Any]] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Owned(msgspec.Struct):
+    metadata: _Meta
+
+
+_OWNED = msgspec.json.Decoder(_Owned)
+
+
+def read_taken(body: bytes, owner: Object) -> Taken:
+    """Judge an object of the server.
+
+    body:   the object, as a GET answers it.
+    owner:  the owner reference that the child was to have.
+    """
+    meta = _OWNED.decode(body).metadata
+    owners = meta.owner_references or []
+    controller = next((found for found in owners if found.get("controller")), None)
+    whose = f"{controller['kind']} {controller['name']}" if controller else ""
+    claim = _claim(meta, controller, owner)
+    return Taken(meta.uid, meta.resource_version, claim, whose, tuple(owners))
+
+
+def _claim(meta: _Meta, controller: Object | None, owner: Object) -> Claim:
+    leaving = meta.deletion_timestamp is not None
+    if controller is None:
+        named = (meta.labels or {}).get(keys.JOB_NAME) == owner["name"]
+        if not named:
+            return Claim.FOREIGN
+        return Claim.LEAVING if leaving else Claim.ORPHAN
+    if controller["uid"] == owner["uid"]:
+        return Claim.LEAVING if leaving else Claim.OURS
+    if (controller["kind"], controller["name"]) == (owner["kind"], owner["name"]):
+        return Claim.LEFTOVER
+    return Claim.FOREIGN

@@ -1,0 +1,62 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""How often a job is looked at and its status written, when nothing is urgent."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+GATHER_S: Final = 0.02
+"""A gang's pods change together: so long a pass waits for the rest of them."""
+SHARE: Final = 3.0
+"""Times as long as its last decision took, a job rests when nothing was lost: one of thousands of
+pods leaves room for the others, and sees its pods start in tens of passes and not in thousands."""
+STATUS_S: Final = 0.25
+"""Between two writes of a status: those who watch jobs are people and other controllers, who see
+no more; and a thousand pods that start together are a few writes."""
+
+
+@dataclass(slots=True)
+class _Known:
+    took_s: float = 0.0
+    """What the last decision took."""
+    wrote_at: float = -STATUS_S
+    """Loop time of the last write of the status."""
+
+
+class Pace(Generic[K]):
+    """Advice for each key. Forgetting it costs a pass or a write more, and nothing else."""
+
+    def __init__(self) -> None:
+        self._known: dict[K, _Known] = {}
+
+    def decided(self, key: K, took_s: float) -> None:
+        """A decision was made."""
+        self._known.setdefault(key, _Known()).took_s = took_s
+
+    def wrote(self, key: K, now: float) -> None:
+        """A status was written."""
+        self._known.setdefault(key, _Known()).wrote_at = now
+
+    def forget(self, key: K) -> None:
+        """The job is gone."""
+        self._known.pop(key, None)
+
+    def rest_s(self, key: K) -> float:
+        """How long a pass for which nobody waits may gather further changes."""
+        known = self._known.get(key)
+        return GATHER_S if known is None else max(GATHER_S, SHARE * known.took_s)
+
+    def wait_s(self, key: K, now: float) -> float:
+        """Until a status that nobody waits for may be written; 0 for now."""
+        known = self._known.get(key)
+        return 0.0 if known is None else max(0.0, known.wrote_at + STATUS_S - now)
+
+    def __len__(self) -> int:
+        """Keys that are known."""
+        return len(self._known)
