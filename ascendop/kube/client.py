@@ -58,14 +58,16 @@ class Client:
         host: str = "",
         pool: Pool = "api",
         timeout_s: float = CALL_S,
+        list_timeout_s: float = LIST_S,
         attempts: int = ATTEMPTS,
         traffic: Traffic | None = None,
         traceparent: Callable[[], str] | None = None,
     ) -> None:
         """`traffic` is what this client shares with others; without one it has its own.
 
-        pool:         "lease" for the elector: own connections, no limiter.
-        traceparent:  the W3C header of the running span, empty for none.
+        pool:            "lease" for the elector: own connections, no limiter.
+        list_timeout_s:  of one page.
+        traceparent:     the W3C header of the running span, empty for none.
         """
         self._traffic = traffic or Traffic(
             transport, host=host, observer=observer or NobodyCounts()
@@ -75,6 +77,7 @@ class Client:
         self._agent = user_agent or default_user_agent()
         self._pool: Pool = pool
         self._timeout_s = timeout_s
+        self._list_timeout_s = list_timeout_s
         self._traceparent = traceparent
 
     def sibling(
@@ -83,10 +86,9 @@ class Client:
         *,
         gate: WriteGate | None = None,
         pool: Pool = "api",
-        timeout_s: float = CALL_S,
         attempts: int = ATTEMPTS,
     ) -> Client:
-        """A client for another part of the process: same wire and limits, own name.
+        """A client for another part of the process: same wire, limits and time-outs, own name.
 
         gate:  None for ours, if we have one; a gate is never lost on the way.
         """
@@ -96,7 +98,8 @@ class Client:
             user_agent=default_user_agent(component),
             gate=gate or self._caller.gate,
             pool=pool,
-            timeout_s=timeout_s,
+            timeout_s=self._timeout_s,
+            list_timeout_s=self._list_timeout_s,
             attempts=attempts,
             traffic=self._traffic,
             traceparent=self._traceparent,
@@ -159,7 +162,7 @@ class Client:
         question = verbs.page(
             resource, scope, limit=limit, token=continue_token, version=version, match=match
         )
-        return await self._ask(question, limit_s=LIST_S, caller=self._once)
+        return await self._ask(question, limit_s=self._list_timeout_s, caller=self._once)
 
     @asynccontextmanager
     async def watch(
@@ -383,7 +386,7 @@ class Client:
         token = ""
         while True:
             question = verbs.page(resource, scope, limit=limit, token=token, version="", match="")
-            page = _object(await self._ask(question, limit_s=LIST_S))
+            page = _object(await self._ask(question, limit_s=self._list_timeout_s))
             for item in page.get("items") or ():
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)

@@ -30,7 +30,8 @@ class WriteLimiter:
     """
 
     def __init__(self, *, ceiling_per_s: float | None = None) -> None:
-        self._ceiling_per_s = ceiling_per_s
+        self.ceiling_per_s = ceiling_per_s
+        """May be changed at any time; None for no ceiling."""
         self._cut_per_s: float | None = None  # the rate at _cut_at; None while nobody complains
         self._cut_at = 0.0
         self._gone_at_per_s = 0.0  # having grown to this, the cut is forgotten
@@ -67,9 +68,9 @@ class WriteLimiter:
     def rate_per_s(self, now: float) -> float | None:
         """What is allowed at this moment; None for anything."""
         grown = self._grown(now)
-        if grown is None or self._ceiling_per_s is None:
-            return grown if grown is not None else self._ceiling_per_s
-        return min(grown, self._ceiling_per_s)
+        if grown is None or self.ceiling_per_s is None:
+            return grown if grown is not None else self.ceiling_per_s
+        return min(grown, self.ceiling_per_s)
 
     def _grown(self, now: float) -> float | None:
         if self._cut_per_s is None:

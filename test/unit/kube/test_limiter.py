@@ -39,6 +39,16 @@ async def test_a_ceiling_is_kept_when_somebody_wants_one(scripted):
     assert sum(at == 0 for at in server.seen_at) == pytest.approx(400, abs=2)
 
 
+def test_a_ceiling_may_come_and_go_while_writes_are_made():
+    """runtime:O-11 runtime:H-13."""
+    limiter = WriteLimiter()
+    assert limiter.rate_per_s(0.0) is None
+    limiter.ceiling_per_s = 20.0
+    assert limiter.rate_per_s(1.0) == 20.0
+    limiter.ceiling_per_s = None
+    assert limiter.take(2.0) == 0.0
+
+
 def test_a_complaint_halves_what_was_measured_and_growth_is_five_percent_a_second():
     """runtime:H-13."""
     limiter = WriteLimiter()

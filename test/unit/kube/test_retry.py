@@ -274,3 +274,15 @@ async def test_a_sibling_keeps_the_gate_unless_it_gets_its_own(scripted):
         await client.sibling("other").create(PODS, NAMED)
     await client.sibling("other", gate=Gate(30.0)).create(PODS, NAMED)
     assert len(server.seen) == 1
+
+
+async def test_a_sibling_waits_for_as_long_as_the_first_of_the_family(scripted, reply):
+    """runtime:H-6."""
+    server = scripted(reply(200), reply(200, {"items": []}))
+    sibling = server.client(timeout_s=7.0, list_timeout_s=90.0).sibling("other")
+    await sibling.get(PODS, "ml", "a")
+    await sibling.list_page(PODS, Scope(), limit=500)
+    assert [(seen.timeout_s, seen.query["timeout"]) for seen in server.seen] == [
+        (7.0, "7s"),
+        (90.0, "90s"),
+    ]
