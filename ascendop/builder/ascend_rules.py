@@ -16,7 +16,7 @@ from ascendop.api.observed import JobRow
 from ascendop.builder import labels as keys
 from ascendop.builder.ascend import CONTAINER, LEADERS, WORKER, chips
 from ascendop.builder.integers import integer
-from ascendop.builder.names import MAX_NAME
+from ascendop.builder.names import HOST_NAME, MAX_NAME
 from ascendop.errors import Problem
 
 
@@ -152,6 +152,10 @@ def _names(job: str, replicas: Mapping[str, ReplicaSpec]) -> Iterator[Problem]:
     if len(longest) > MAX_NAME:
         text = f"{longest} has {len(longest)} characters; a Service's name has {MAX_NAME} at most"
         fix = f"shorten the name by {len(longest) - MAX_NAME}"
+        yield Problem("metadata.name", text, fix, reason="InvalidName")
+    if not HOST_NAME.fullmatch(job):
+        text = f"{job!r} cannot be a Service's name"
+        fix = "use a-z 0-9 and - only, and begin with a letter"
         yield Problem("metadata.name", text, fix, reason="InvalidName")
 
 

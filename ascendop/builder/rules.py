@@ -9,7 +9,26 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ascendop.api.job import MAX_REPLICAS, ReplicaSpec
 from ascendop.api.kind import Role
+from ascendop.builder.names import HOST_NAME, MAX_NAME
 from ascendop.errors import Problem
+
+
+def name_problems(job: str) -> Iterator[Problem]:
+    """Why no Service can have a name that begins with this one.
+
+    Source:  kubeflow-v1-jobs.md 1.9, whose words are those of apimachinery.
+    """
+    head = f'Invalid value: "{job}": should match: '
+    if not HOST_NAME.fullmatch(job):
+        text = (
+            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start "
+            "with an alphabetic character, and end with an alphanumeric character (e.g. "
+            "'my-name',  or 'abc-123', regex used for validation is "
+            f"'{HOST_NAME.pattern}')"
+        )
+        yield Problem("metadata.name", head + text)
+    if len(job) > MAX_NAME:
+        yield Problem("metadata.name", f"{head}must be no more than {MAX_NAME} characters")
 
 
 def role_problems(

@@ -31,7 +31,7 @@ from ascendop.builder.kubeflow import (
     slot_labels,
 )
 from ascendop.builder.names import pod_name
-from ascendop.builder.rules import role_problems
+from ascendop.builder.rules import name_problems, role_problems
 from ascendop.errors import Problem
 
 CONTROLLER = "pytorchjob-controller"
@@ -98,9 +98,12 @@ def init_containers(job: Job, slot: PodSlot) -> Sequence[Object]:
 
 
 def problems(
-    _row: JobRow, _spec: PyTorchJobSpec, replicas: Mapping[str, ReplicaSpec]
+    row: JobRow, _spec: PyTorchJobSpec, replicas: Mapping[str, ReplicaSpec]
 ) -> Sequence[Problem]:
-    return tuple(role_problems("spec.pytorchReplicaSpecs", replicas, ROLES, "pytorch"))
+    return (
+        *name_problems(row.name),
+        *role_problems("spec.pytorchReplicaSpecs", replicas, ROLES, "pytorch"),
+    )
 
 
 KIND = JobKind(

@@ -126,6 +126,8 @@ def no_npus(count):
             id="a retry budget that is no number",
         ),
         pytest.param(job(name="x" * 60), "InvalidName", "63", id="a name too long for a Service"),
+        pytest.param(job(name="a.b"), "InvalidName", "begin with a letter", id="a name with a dot"),
+        pytest.param(job(name="1st"), "InvalidName", "begin with a letter", id="a digit in front"),
     ],
 )
 def test_a_job_that_cannot_run_is_told_why(obj, reason, words):
