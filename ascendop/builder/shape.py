@@ -124,12 +124,15 @@ def _requests(path: str, resources: _Resources | None) -> Iterator[_Mistake]:
         yield from _amounts(f"{path}.resources.requests", resources.requests)
 
 
-def _amounts(path: str, found: Mapping[str, object] | None) -> Iterator[_Mistake]:
-    for name, amount in (found or {}).items():
+def _amounts(path: str, given: Mapping[str, object] | None) -> Iterator[_Mistake]:
+    for name, amount in (given or {}).items():
         try:
-            Quantity.parse(amount)
+            found = Quantity.parse(amount)
         except QuantityError:
             yield f"{path}.{name}", f"is {amount!r}, no amount", "write it like 8, 500m or 16Gi"
+            continue
+        if found.nanos < 0:
+            yield f"{path}.{name}", f"is {amount!r}, less than nothing", "write 0 or more"
 
 
 _TYPES: Final = {

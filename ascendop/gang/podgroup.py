@@ -12,7 +12,7 @@ from typing import Final
 from ascendop.api.job import SchedulingPolicy
 from ascendop.api.model import Object
 from ascendop.builder.labels import NEVER_COPIED, PREFIX, TASK_SPEC
-from ascendop.gang.resources import amounts, pod_request, total
+from ascendop.gang.resources import amounts, countable, pod_request, total
 from ascendop.kube.resource import POD_GROUPS
 
 ROLE_ORDER: Final = (
@@ -143,16 +143,14 @@ def min_resources(gang: GangSpec, priorities: Mapping[str, int]) -> dict[str, st
     Source:  scheduling.md SCH-67 to SCH-69.
     """
     if gang.policy is not None and gang.policy.min_resources is not None:
-        given = amounts(gang.policy.min_resources)
-        return {name: str(given[name]) for name in sorted(given)}
+        return countable(amounts(gang.policy.min_resources))
     parts = []
     left = gang.size
     for role in in_order(gang.first_roles, priorities):
         count = min(left, role.replicas)
         parts.append({name: each * count for name, each in pod_request(role.pod_spec).items()})
         left -= count
-    found = total(parts)
-    return {name: str(found[name]) for name in sorted(found) if found[name]} or None
+    return countable({name: each for name, each in total(parts).items() if each}) or None
 
 
 def in_order(roles: Sequence[GangRole], priorities: Mapping[str, int]) -> list[GangRole]:

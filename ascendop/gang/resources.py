@@ -10,11 +10,16 @@ from typing import Final
 
 from ascendop.api.model import Object
 from ascendop.builder.npus import containers, effective_requests
-from ascendop.kube.quantity import Quantity
+from ascendop.kube.quantity import NANO, Quantity
 
 Amounts = dict[str, Quantity]
 """By resource name."""
 
+_INT64: Final = 2**63 - 1
+MOST_BYTES: Final = Quantity(_INT64 * NANO)
+MOST: Final = Quantity(_INT64 // 1000 * NANO)
+"""vc-scheduler counts memory in bytes and all else in thousandths, both in 64 bits: a larger amount
+turns negative there and ends the process, whoever's job it was. No cluster has as much."""
 POD_LEVEL: Final = ("cpu", "memory", "hugepages-")  # names that a pod may ask for as a whole
 
 
@@ -62,6 +67,14 @@ def total(parts: Iterable[Amounts]) -> Amounts:
         for name, amount in part.items():
             found[name] = found.get(name, Quantity()) + amount
     return found
+
+
+def countable(found: Amounts) -> dict[str, str]:
+    """As text, by name, and no more than the scheduler can count."""
+    return {
+        name: str(min(found[name], MOST_BYTES if name == "memory" else MOST))
+        for name in sorted(found)
+    }
 
 
 def largest(parts: Iterable[Amounts]) -> Amounts:

@@ -49,6 +49,12 @@ def containers(**fields):
             id="an amount that is none",
         ),
         pytest.param(
+            containers(resources={"requests": {"huawei.com/Ascend910": "-1"}}),
+            ".spec.containers[ascend].resources.requests.huawei.com/Ascend910",
+            "is '-1', less than nothing; write 0 or more",
+            id="an amount below zero",
+        ),
+        pytest.param(
             {"spec": {"containers": [], "overhead": {"cpu": "x"}}},
             ".spec.overhead.cpu",
             "is 'x', no amount; write it like 8, 500m or 16Gi",

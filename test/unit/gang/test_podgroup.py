@@ -301,6 +301,13 @@ def test_roles_of_one_task_name_are_counted_together():
     assert spec(gang)["minTaskMember"] == {"trainer": 4}
 
 
+@pytest.mark.parametrize("policy", [None, {"minResources": {"memory": "99E", "npu": "99E"}}])
+def test_no_more_is_asked_for_than_the_scheduler_can_count(policy):
+    each = container(memory="9E", npu="9E")
+    amounts = spec(make.gang(role("Worker", 20_000, each), policy=policy))["minResources"]
+    assert amounts == {"memory": str(2**63 - 1), "npu": str((2**63 - 1) // 1000)}
+
+
 def test_an_unreadable_amount_is_an_error_with_the_text_in_it():
     with pytest.raises(QuantityError, match="'plenty' is not an amount"):
         spec(make.gang(role("Worker", 1, container(cpu="plenty"))))
