@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from ascendop.kube.errors import TransportError
 from ascendop.kube.tls import ClientCertificate
+from ascendop.telemetry.log import get_log
 
 TOKEN_FILE_S = 60.0
 """How long what a token file said is believed; the kubelet rotates it long before it expires."""
@@ -24,7 +24,7 @@ _READ_S = 2.0  # a file system that takes longer hangs, and must not take the re
 _AFTER_FAILURE_S = 10.0
 _AT_LEAST_S = 1.0  # a source whose proofs are expired or refused is not asked by every request
 
-_log = logging.getLogger("ascendop.kube")
+_log = get_log("ascendop.kube")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Credential:
             self._due_at = loop.time() + _AFTER_FAILURE_S
             self._failure = str(error)
             if self._grant is not None:  # else the request that needs one fails, and says so
-                _log.warning("credentials were not renewed", extra={"why": self._failure})
+                _log.warning("credentials were not renewed", why=self._failure)
         else:
             self._due_at = loop.time() + max(self._grant.refresh_after_s, _AT_LEAST_S)
 

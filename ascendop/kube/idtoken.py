@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import base64
-import logging
 from typing import Any, Protocol
 
 import msgspec
@@ -16,8 +15,6 @@ from ascendop.kube.credentials import REFRESH_AT, Credential, CredentialError, G
 
 ASK_AGAIN_S = 60.0
 """Of a provider that does not say how long its token lasts: as often as a token file is read."""
-
-_log = logging.getLogger("ascendop.kube")
 
 
 class Loader(Protocol):

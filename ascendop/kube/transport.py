@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from ascendop.kube.credentials import Grant
 from ascendop.kube.errors import TransportError
 from ascendop.kube.sockets import watchful_socket
 from ascendop.kube.trust import Trust
+from ascendop.telemetry.log import get_log
 
 Pool = Literal["api", "watch", "lease"]
 """Which connections a request may use: a flood of job writes must not starve the lease."""
@@ -93,7 +93,7 @@ _UNAUTHORIZED = 401
 _WHOLE_BYTES = 1 << 20  # a body up to this is written at once
 _SAFE_IN_PATH = "/:@!$&'()*+,;=-._~"
 
-_log = logging.getLogger("ascendop.kube")
+_log = get_log("ascendop.kube")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class HttpTransport:
             try:
                 await self._prove("api")
             except TransportError as error:
-                _log.warning("the connection cannot be refreshed", extra={"why": str(error)})
+                _log.warning("the connection cannot be refreshed", why=str(error))
 
     async def _send_as(self, request: Request, grant: Grant, ends_at: float) -> Response:
         left_s = ends_at - asyncio.get_running_loop().time()

@@ -6,18 +6,18 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 
 from ascendop.kube.errors import TransportError
 from ascendop.kube.tls import ClientCertificate, Tls
+from ascendop.telemetry.log import get_log
 
 CHECK_S = 60.0
 """How often the files are looked at; rotations announce themselves days ahead."""
 _AFTER_FAILURE_S = 5.0  # certificate and key are replaced one after the other
 _READ_S = 5.0  # a context takes some 30 ms; a file system that needs longer hangs
 
-_log = logging.getLogger("ascendop.kube")
+_log = get_log("ascendop.kube")
 
 
 class Trust:
@@ -60,7 +60,7 @@ class Trust:
                 self._check_at = loop.time() + _AFTER_FAILURE_S
                 if self._context is None:
                     raise TransportError(f"the TLS files: {error}", sent=False) from error
-                _log.warning("new certificates cannot be used yet", extra={"why": str(error)})
+                _log.warning("new certificates cannot be used yet", why=str(error))
                 return False
 
     async def _look(self, certificate: ClientCertificate | None) -> bool:

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import logging
 import re
 
-_log = logging.getLogger("ascendop.kube")
+from ascendop.telemetry.log import get_log
+
+_log = get_log("ascendop.kube")
 _TEXT = re.compile(r'\b\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 _KEPT = 1000  # texts may carry names; beyond this we start anew rather than grow
 
@@ -27,4 +28,4 @@ class Warned:
             if len(self._said) >= _KEPT:
                 self._said.clear()
             self._said.add(text)
-            _log.warning("the API server warns", extra={"request": request, "text": text})
+            _log.warning("the API server warns", request=request, text=text)

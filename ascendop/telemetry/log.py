@@ -175,7 +175,7 @@ def _subject(record: logging.LogRecord) -> str:
     """Which job a line is about: two jobs with one trouble are two lines."""
     context = {**_CONTEXT.get(), **getattr(record, "keys", {})}
     return "".join(
-        f"|{context[key]}" for key in ("kind", "namespace", "job", "name") if key in context
+        f"|{context[key]}" for key in ("kind", "namespace", "job", "name", "text") if key in context
     )
 
 

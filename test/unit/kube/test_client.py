@@ -400,7 +400,7 @@ async def test_a_warning_of_the_server_is_said_once(scripted, reply, caplog):
     with caplog.at_level(logging.WARNING, logger="ascendop.kube"):
         for _ in range(3):
             await client.create(PODS, POD)
-    assert [record.text for record in caplog.records] == [
+    assert [record.keys["text"] for record in caplog.records] == [
         'unknown field \\"spec.foo\\"',
         "v1beta1 is old",
     ]

@@ -115,6 +115,12 @@ def test_the_same_error_of_the_same_place_is_written_once_a_minute_with_a_count(
     assert lines(written())[-1]["repeated"] == 29
 
 
+def test_two_texts_of_the_server_are_two_lines(written):
+    for text in ("unknown field", "deprecated", "unknown field"):
+        log.warning("the API server warns", text=text)
+    assert [line["text"] for line in lines(written())] == ["unknown field", "deprecated"]
+
+
 def test_information_is_never_held_back(written):
     """runtime:O-8"""
     for _ in range(3):
