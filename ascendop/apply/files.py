@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ VERSION: Final = "version"
 FILE_MODE: Final = 0o644
 DIRECTORY_MODE: Final = 0o744  # the contract's; an administrator may have opened it further
 MAX_PATH: Final = 4096
+MAX_SIZE: Final = 1 << 28  # bytes; tables of the largest jobs have some ten million
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./~-]+")
 
 
@@ -71,7 +73,7 @@ def write_table(root: Path, name: str, table: str, version: str) -> None:
 def remove_table(root: Path, name: str) -> None:
     """What was written for a job that is gone; a file of somebody else's keeps the directory."""
     path = root / name
-    if path.is_symlink():
+    if os.path.islink(path):  # noqa: PTH114  pathlib raises where the share cannot be read
         return
     for file in (TABLE, VERSION):
         with suppress(OSError):
@@ -85,23 +87,42 @@ def kept_tables(root: Path) -> Iterator[tuple[str, str]]:
     with suppress(OSError):
         for path in sorted(root.iterdir()):
             namespace, dot, name = path.name.partition(".")
-            if dot and (path / TABLE).is_file() and not path.is_symlink():
+            if dot and _has_table(path):
                 yield namespace, name
 
 
+def _has_table(path: Path) -> bool:
+    with suppress(OSError):  # one directory that cannot be read hides none of the others
+        return (path / TABLE).is_file() and not path.is_symlink()
+    return False
+
+
 def _read(path: Path) -> str:
+    """Empty for what cannot be a table of ours: the users' share has whatever they put there.
+
+    A pipe, for one: to open it in the usual way would be to wait for its other end.
+    """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return ""
-    with os.fdopen(descriptor) as file:
-        return file.read()
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_SIZE:
+            return ""
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(MAX_SIZE).decode(errors="replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
 
 
 def _replace(directory: Path, name: str, text: str) -> None:
     """Written beside it, flushed, renamed over it."""
     temporary = directory / f".{name}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    temporary.unlink(missing_ok=True)  # left by a crash, or a user's link to some other file
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(temporary, flags, FILE_MODE), "w") as file:
         os.fchmod(file.fileno(), FILE_MODE)
         file.write(text)
