@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,14 +14,15 @@ from random import Random  # noqa: TID251  the type of an argument
 from typing import Any, Final
 
 from ascendop.api.observed import JobRow
+from ascendop.app.causes import EndedError, primary
+from ascendop.app.jobevents import JobEvents
+from ascendop.app.live import correct_pods
 from ascendop.app.mirror import AnyKind, Listeners, Mirror, resource_of
 from ascendop.apply.events import EventRecorder
 from ascendop.apply.execute import Executor
-from ascendop.apply.plan import EventNote
-from ascendop.apply.series import Reference
+from ascendop.apply.files import SharedDirectoryError
 from ascendop.apply.tables import Tables
 from ascendop.backoff import Backoff
-from ascendop.builder import labels as keys
 from ascendop.clock import WallClock
 from ascendop.errors import UsageError
 from ascendop.informer.audit import Audit, sweep
@@ -31,22 +31,22 @@ from ascendop.informer.discovery import Discovery
 from ascendop.informer.gate import FreshnessGate
 from ascendop.informer.handlers import LOW
 from ascendop.informer.informer import NotSyncedError, all_synced
-from ascendop.informer.rows import pods_form
 from ascendop.kinds import load_kinds
 from ascendop.kube.client import Client
 from ascendop.kube.gate import WriteGate
-from ascendop.kube.resource import PODS, Key, Resource, Scope
+from ascendop.kube.resource import Key, Resource
 from ascendop.leader.gate import AlwaysLeads
 from ascendop.leader.lease import Elector
 from ascendop.leader.record import LeaseTimes
 from ascendop.queue.limiter import TokenBucket
 from ascendop.queue.workqueue import WorkQueue
 from ascendop.reconciler.controller import Controller
-from ascendop.reconciler.observe import OWNER, Observer
-from ascendop.reconciler.snapshot import AnySnapshot
+from ascendop.reconciler.observe import Observer
+from ascendop.reconciler.workers import Workers
 from ascendop.settings import Settings
 from ascendop.telemetry.log import get_log
 from ascendop.telemetry.metrics import Metrics
+from ascendop.telemetry.phases import Tracer
 
 log = get_log(__name__)
 
@@ -76,8 +76,9 @@ class Operator:
     """Mirrors the cluster always, and acts while it leads.
 
     Warm:   a follower has filled caches and a filled queue; taking over costs no list.
-    Clean:  `run` returns after the last write has ended and the lease was given back.
-    Loud:   a task that dies takes the process with it.
+    Clean:  `run` returns after the last write has ended, Events are told, and the lease was given
+            back, in this order; caches are kept up until then.
+    Loud:   a part that ends by itself, with an error or without, ends `run`.
     """
 
     def __init__(
@@ -89,8 +90,9 @@ class Operator:
         wall: WallClock,
         rng: Random,
         metrics: Metrics | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        """Must be called on the loop that will run it."""
+        """Must be called on the loop that will run it. Raises UsageError for unknown kinds."""
         self.metrics = metrics or Metrics()
         self.kinds = kinds_of(settings)
         self.synced = asyncio.Event()
@@ -116,7 +118,9 @@ class Operator:
         for informer in self.mirror.optional:
             self.capabilities.track(informer)
         self._gate: FreshnessGate[bool] = FreshnessGate(
-            self._read_live, partial(self.queue.add, priority=0)
+            partial(correct_pods, self._reader, self.mirror),
+            partial(self.queue.add, priority=0),
+            observer=self.mirror.pods.observer,
         )
         self._recorder = EventRecorder(
             client.sibling("events", gate=gate),
@@ -143,22 +147,28 @@ class Operator:
                 writer, self.mirror.caches(), settings.field_manager, noted=self._written
             ),
             tables=self._tables,
-            recorder=_JobEvents(self._recorder),
+            recorder=JobEvents(self._recorder),
             freshness=self._gate,
-            metrics=self.metrics.controller("jobs", workers=settings.workers),
+            metrics=(reconciles := self.metrics.controller("jobs", workers=settings.workers)),
             timeout_s=settings.reconcile_timeout_s,
             rng=rng,
             log=get_log("ascendop.controller"),
+            tracer=tracer,
         )
+        self._reconciles = reconciles
+        self._workers = Workers(self.queue, self._controller.handle, settings.workers)
+        self._acts = False
+        """The leader's work has begun."""
 
     def _make_queue(self) -> WorkQueue[Key]:
-        s, metrics = self._settings, self.metrics.queue("jobs")
+        metrics = self.metrics.queue("jobs")
+        backoff, bucket = _limits(self._settings)
         queue: WorkQueue[Key] = WorkQueue(
             "jobs",
             rng=self._rng,
             fair_by=_namespace_of,
-            backoff=Backoff(FIRST_RETRY_S, s.retry_limit_s),
-            bucket=TokenBucket(s.retries_per_s, s.retries_burst),
+            backoff=backoff,
+            bucket=bucket,
             observer=metrics,
         )
         self.metrics.before_scrape(lambda: metrics.refresh(queue))
@@ -203,76 +213,65 @@ class Operator:
         if informer is not None:
             self._gate.note(key, informer, version)
 
-    async def _read_live(self, key: Key) -> bool:
-        """Read a job's pods from the server and note them in the cache; True for having done so."""
-        row = self.mirror.jobs[key.kind].store.get(key.namespace, key.name)
-        if row is None:
-            return True
-        scope = Scope(key.namespace, labels=f"{keys.JOB_NAME}={key.name}")
-        page = pods_form().decode_list(await self._reader.list_page(PODS, scope, limit=0))
-        ours = [pod for pod in page.rows if pod.owner_uid == row.uid]
-        found = {pod.uid for pod in ours}
-        store = self.mirror.pods.store
-        for pod in ours:
-            store.note(pod)
-        for pod in store.by_index(OWNER, row.uid):
-            if pod.uid not in found:
-                store.note_gone(pod.namespace, pod.name, pod.uid, page.version)
-        return True
-
     # Its life.
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop` is set.
+        """Until `stop` is set, at whatever point of its life.
 
-        Raises:  NotLeaderError when another replica took over; NotSyncedError; a bug of a task.
+        Raises:  NotLeaderError when another replica took over; NotSyncedError; a bug of a part. Of
+                 several errors the first; the others are notes on it.
         """
-        async with self._running() as group:
-            await self._sync()
-            self.synced.set()
-            log.info("synced", jobs=len(self.mirror.job_keys()))
-            ended = group.create_task(stop.wait(), name="stop")
-            leading = group.create_task(self._contend(stop), name="leader")
-            await asyncio.wait({leading, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if stop.is_set() and not self.leads:
-                leading.cancel()  # a follower has nothing to finish
-            await asyncio.wait({leading})
-            ended.cancel()
-            if not leading.cancelled() and leading.exception() is not None:
-                raise leading.exception() or AssertionError
+        try:
+            await self._run(stop)
+        except BaseExceptionGroup as group:
+            raise primary(group) from group
+        finally:
+            self._tables.close()
 
-    @asynccontextmanager
-    async def _running(self) -> AsyncIterator[asyncio.TaskGroup]:
-        """Everything that a follower runs, too, for as long as the block lasts."""
+    def change(self, settings: Settings) -> None:
+        """Take in settings of which only those differ that may change while we run."""
+        self._settings = settings
+        self.queue.limit(*_limits(settings))
+        self._controller.timeout_s = settings.reconcile_timeout_s
+        self._workers.resize(settings.workers)
+        self._reconciles.has_workers(settings.workers)
+
+    async def _run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(work, name=name) for name, work in self._standing()]
-            try:
-                yield group
-                await self._recorder.flush()
-            finally:
-                for task in tasks:
-                    task.cancel()
+            standing = [
+                group.create_task(_for_ever(name, work), name=name)
+                for name, work in self._standing()
+            ]
+            life = group.create_task(self._live(stop), name="life")
+            asked = group.create_task(stop.wait(), name="stop")
+            await asyncio.wait({life, asked}, return_when=asyncio.FIRST_COMPLETED)
+            if not self._acts:
+                life.cancel()  # who does not lead has nothing to finish
+            await asyncio.wait({life})
+            for task in (*standing, asked):
+                task.cancel()
 
-    def _standing(self) -> list[tuple[str, Any]]:
+    async def _live(self, stop: asyncio.Event) -> None:
+        await self._sync()
+        self.synced.set()
+        log.info("synced", jobs=len(self.mirror.job_keys()))
+        if self.elector is None:
+            await self._lead(stop)
+        else:
+            await self.elector.run(partial(self._lead, stop))
+
+    def _standing(self) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+        """What a follower runs, too; none of it ever ends by itself."""
         mirror = self.mirror
+        every_s = self._settings.resync_h * 3600
+        audited = mirror.mandatory if self._settings.audit else ()
         return [
             *((f"informer {i.resource.name}", i.run()) for i in (*mirror.mandatory, *mirror.rest)),
+            *((f"audit {i.resource.name}", Audit(i, rng=self._rng).run()) for i in audited),
             ("capabilities", self.capabilities.run()),
             ("events", self._recorder.run()),
             ("tables", self._clear_tables()),
-            (
-                "sweep",
-                sweep(
-                    self.mirror.job_keys,
-                    self._wake,
-                    rng=self._rng,
-                    every_s=self._settings.resync_h * 3600,
-                ),
-            ),
-            *(
-                (f"audit {i.resource.name}", Audit(i, rng=self._rng).run())
-                for i in (mirror.mandatory if self._settings.audit else ())
-            ),
+            ("sweep", sweep(mirror.job_keys, self._wake, rng=self._rng, every_s=every_s)),
         ]
 
     async def _sync(self) -> None:
@@ -296,30 +295,27 @@ class Operator:
         """Whether this replica acts."""
         return self.elector is None or self.elector.leads
 
-    async def _contend(self, stop: asyncio.Event) -> None:
-        if self.elector is None:
-            await self._lead(stop)
-        else:
-            await self.elector.run(lambda: self._lead(stop))
-
     async def _lead(self, stop: asyncio.Event) -> None:
-        """Workers, until the end is asked for; those that run may then finish."""
+        """Work until the end is asked for; keys that are being worked on may then be finished."""
+        self._acts = True
         self._gate.new_term()
         for key in self.mirror.job_keys():
             self.queue.add(key, priority=LOW)
-        swept = await self._tables.sweep(self._has_job)
+        async with asyncio.TaskGroup() as group:
+            sweeping = group.create_task(self._sweep_tables(), name="sweep of tables")
+            await self._workers.run(stop, self._settings.grace_s)
+            sweeping.cancel()
+        await self._recorder.flush()
+
+    async def _sweep_tables(self) -> None:
+        """Of jobs that went while nobody led; a share that is away is no reason not to lead."""
+        try:
+            swept = await self._tables.sweep(self._has_job)
+        except SharedDirectoryError as error:
+            log.warning("rank tables not swept", err=str(error))
+            return
         if swept:
             log.info("rank tables of jobs that are gone removed", tables=swept)
-        async with asyncio.TaskGroup() as group:
-            workers = [
-                group.create_task(self._controller.work(), name=f"worker {number}")
-                for number in range(self._settings.workers)
-            ]
-            await stop.wait()
-            self.queue.shutdown()
-            _, running = await asyncio.wait(workers, timeout=self._settings.grace_s)
-            for worker in running:
-                worker.cancel()
 
     def _has_job(self, namespace: str, name: str) -> bool:
         """Whether a table may still be somebody's; always, where we do not look."""
@@ -331,30 +327,18 @@ class Operator:
         """Files of jobs that are gone: the leader's business, and harmless twice."""
         while True:
             row = await self._gone.get()
-            if self.leads:
+            if not self.leads:
+                continue
+            try:
                 await self._tables.forget(row.uid, row.namespace, row.name)
+            except SharedDirectoryError as error:  # the next leader's sweep takes it
+                log.warning("rank table not removed", job=row.name, err=str(error))
 
 
-class _JobEvents:
-    """Events about a job, under the name that the kind's users know."""
-
-    def __init__(self, recorder: EventRecorder) -> None:
-        self._recorder = recorder
-
-    def job_event(self, snapshot: AnySnapshot, note: EventNote) -> None:
-        kind, row = snapshot.kind, snapshot.row
-        about = Reference(kind.api_version, kind.kind, row.namespace, row.name, row.uid)
-        pod = Reference("v1", "Pod", row.namespace, note.pod, note.pod_uid) if note.pod else None
-        self._recorder.event(
-            about,
-            note.type,
-            note.reason,
-            note.note,
-            note.action,
-            related=pod,
-            controller=kind.controller,
-            outcome=note.outcome,
-        )
+async def _for_ever(name: str, work: Coroutine[Any, Any, None]) -> None:
+    """Raises EndedError when it was not."""
+    await work
+    raise EndedError(f"{name} has ended by itself")
 
 
 def job_resources(settings: Settings) -> tuple[Resource, ...]:
@@ -364,6 +348,13 @@ def job_resources(settings: Settings) -> tuple[Resource, ...]:
 
 def _namespace_of(key: Key) -> str:
     return key.namespace
+
+
+def _limits(settings: Settings) -> tuple[Backoff, TokenBucket]:
+    return (
+        Backoff(FIRST_RETRY_S, settings.retry_limit_s),
+        TokenBucket(settings.retries_per_s, settings.retries_burst),
+    )
 
 
 def _table_root(settings: Settings) -> Path | None:

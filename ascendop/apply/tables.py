@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ import msgspec
 from ascendop.apply.files import (
     TABLE,
     VERSION,
+    SharedDirectoryError,
     kept_tables,
     make_directory,
     read_table,
@@ -33,6 +35,7 @@ from ascendop.kube.resource import CONFIGMAPS, Object
 
 MAX_TABLE: Final = 1_000_000  # bytes; a ConfigMap holds 1 MiB of data, other keys included
 LOOK_AGAIN_S: Final = 30.0  # for a ConfigMap that is not there: the user may make it later
+SHARE_S: Final = 10.0  # a file on a share that answers takes milliseconds
 R = TypeVar("R")
 
 
@@ -56,6 +59,7 @@ class Tables:
     Idle:     a table that stands costs nothing, not even a read.
     Honest:   the version changes if, and only if, the content does; it survives a restart.
     Retries:  a failed write raises, and the job comes back; a missing ConfigMap is asked for again.
+    Bounded:  a share that hangs costs one thread, and each caller SHARE_S.
     Not:      makes a ConfigMap; that is the user's, with the labels that clusterd looks for.
     """
 
@@ -64,6 +68,8 @@ class Tables:
         self._wall = wall
         self._root = root
         """None where this process has no shared directory."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rank-tables")
+        """One: a write that hung and goes on must not meet a newer one of the same file."""
         self._kept: dict[str, _Kept] = {}
 
     async def fulfil(self, namespace: str, uid: str, wish: TableWish) -> float | None:
@@ -76,7 +82,7 @@ class Tables:
         if kept.digest != digest:
             # The file first: it is what large clusters use, and it is seen at once.
             if self._root is not None and wish.directory:
-                await _off_loop(partial(self._write_file, self._root, wish))
+                await self._off_loop(partial(self._write_file, self._root, wish))
             await self._look(kept, namespace, wish)
             kept.digest = digest
         now = asyncio.get_running_loop().time()
@@ -89,21 +95,38 @@ class Tables:
         kept.absent_since = None if found else asyncio.get_running_loop().time()
 
     async def forget(self, uid: str, namespace: str, name: str) -> None:
-        """The job is gone, and its files with it."""
+        """The job is gone, and its files with it. Raises SharedDirectoryError."""
         self._kept.pop(uid, None)
         if self._root is not None:
-            await _off_loop(partial(remove_table, self._root, f"{namespace}.{name}"))
+            await self._off_loop(partial(remove_table, self._root, f"{namespace}.{name}"))
 
     async def sweep(self, alive: Callable[[str, str], bool]) -> int:
-        """Remove tables of jobs that ended while nobody looked; how many there were."""
+        """Remove tables of jobs that ended while nobody looked; how many there were.
+
+        Raises:  SharedDirectoryError.
+        """
         if self._root is None:
             return 0
         root = self._root
-        found = await _off_loop(lambda: list(kept_tables(root)))
+        found = await self._off_loop(lambda: list(kept_tables(root)))
         dead = [(namespace, name) for namespace, name in found if not alive(namespace, name)]
         for namespace, name in dead:
-            await _off_loop(partial(remove_table, root, f"{namespace}.{name}"))
+            await self._off_loop(partial(remove_table, root, f"{namespace}.{name}"))
         return len(dead)
+
+    def close(self) -> None:
+        """Wait for nothing: a share that hangs must not hold up the end."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _off_loop(self, work: Callable[[], R]) -> R:
+        """The share may be a slow or hanging NFS mount; the loop must not wait for it."""
+        try:
+            async with asyncio.timeout(SHARE_S):
+                return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except TimeoutError:
+            raise SharedDirectoryError(
+                f"{self._root}: no answer within {SHARE_S:g} s; is the share mounted and alive?"
+            ) from None
 
     def _write_file(self, root: Path, wish: TableWish) -> None:
         make_directory(root, wish.directory)
@@ -156,8 +179,3 @@ def _completed(table: str) -> bool:
     except msgspec.DecodeError:
         return False
     return isinstance(found, dict) and found.get("status") == "completed"
-
-
-async def _off_loop(work: Callable[[], R]) -> R:
-    """The share may be a slow or hanging NFS mount; the loop must not wait for it."""
-    return await asyncio.get_running_loop().run_in_executor(None, work)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ascendop import __version__
+from ascendop.app.causes import primary
 from ascendop.app.preflight import UnusableClusterError
 from ascendop.cli import local, manifests, render, run, simulate
 from ascendop.errors import NotLeaderError, UsageError
@@ -52,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         return int(args.run(args))
     except BaseExceptionGroup as group:
-        return _ended(_first(group))
+        return _ended(primary(group))
     except Exception as error:  # noqa: BLE001  the one place where errors become exit codes
         return _ended(error)
     except KeyboardInterrupt:
@@ -86,11 +87,3 @@ def _ended(error: BaseException) -> int:
             raise error
     print(f"ascendop: {error}", file=sys.stderr)
     return code
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first cause of a group; the others are siblings that it took along."""
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    return found

@@ -33,7 +33,8 @@ class FailureLimiter(Generic[K]):
         self, rng: Random, backoff: Backoff = JOB_BACKOFF, *, kept: int = FAILURES_KEPT
     ) -> None:
         self._rng = rng
-        self._backoff = backoff
+        self.backoff = backoff
+        """May be changed at any time."""
         self._kept = kept
         self._failures: OrderedDict[K, int] = OrderedDict()
         """Keys that failed since they last succeeded, the latest failure last."""
@@ -44,7 +45,7 @@ class FailureLimiter(Generic[K]):
         self._failures[key] = failures + 1
         if len(self._failures) > self._kept:
             self._failures.popitem(last=False)
-        return self._backoff.after(failures) * self._rng.uniform(1 - JITTER, 1 + JITTER)
+        return self.backoff.after(failures) * self._rng.uniform(1 - JITTER, 1 + JITTER)
 
     def forget(self, key: K) -> None:
         """The key succeeded, or is gone: its next failure is its first."""

@@ -231,6 +231,11 @@ class WorkQueue(Generic[K]):
         now = self._loop.time()
         return {key: now - entry.started_at for key, entry in self._running.items()}
 
+    def limit(self, backoff: Backoff, bucket: TokenBucket) -> None:
+        """From now on so; delays that have been given stay as they are."""
+        self._limiter.backoff = backoff
+        self._bucket = bucket
+
     def rebase(self) -> None:
         """The loop stood still until now; the retry budget did not grow meanwhile."""
         self._bucket.rebase(self._loop.time())

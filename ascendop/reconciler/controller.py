@@ -20,7 +20,7 @@ from ascendop.apply.tables import Tables
 from ascendop.errors import AscendopError, NotLeaderError
 from ascendop.kube.errors import ConflictError, NotFoundError
 from ascendop.kube.resource import Key
-from ascendop.queue.workqueue import QueueShutDownError, WorkQueue
+from ascendop.queue.workqueue import WorkQueue
 from ascendop.reconciler.decide import decide
 from ascendop.reconciler.finish import job_resource
 from ascendop.reconciler.leftovers import told_in_time
@@ -130,19 +130,11 @@ class Controller:
         """How long a pass for which nobody waits may gather further changes."""
         return self._pace.rest_s(key)
 
-    async def work(self) -> None:
-        """One worker, until the queue shuts down.
+    async def handle(self, key: Key) -> None:
+        """A key that the queue has handed out, until it is given back.
 
         Raises:  NotLeaderError when the lease is lost.
         """
-        while True:
-            try:
-                key = await self._queue.get()
-            except QueueShutDownError:
-                return
-            await self._work_on(key)
-
-    async def _work_on(self, key: Key) -> None:
         loop = asyncio.get_running_loop()
         began_at, result = loop.time(), "error"
         self._metrics.began()

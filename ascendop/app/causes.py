@@ -1,0 +1,32 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Which of several errors ended the process: the first; the others are notes on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+class EndedError(RuntimeError):
+    """A part of the operator that runs for ever has ended: a bug, and no reason to go on."""
+
+
+def primary(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that came first, with a note for each that came after it.
+
+    Holds for task groups whose body only waits: what a body raises is listed last, whenever it was.
+    """
+    first, *others = _flat(group)
+    for other in others:
+        first.add_note(f"then {type(other).__name__}: {other}")
+    return first
+
+
+def _flat(error: BaseException) -> Iterator[BaseException]:
+    """Task groups list errors in the order in which their tasks ended."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _flat(inner)
+    else:
+        yield error
