@@ -120,7 +120,7 @@ def _bare_ms(place: Place, rendered: Rendered, count: int, number: int) -> float
 
 
 async def _measure(place: Place, *, raw_only: bool) -> Report:
-    runs = _size("BENCH_RUNS")
+    runs, load = _size("BENCH_RUNS"), os.getloadavg()[0]
     shapes = {
         "many": Shape(_size("BENCH_JOBS"), PODS_PER_JOB),
         "large": Shape(1, _size("BENCH_PODS")),
@@ -134,7 +134,7 @@ async def _measure(place: Place, *, raw_only: bool) -> Report:
     measured = [
         await _pairs(place, shape, name, runs, raw_only=raw_only) for name, shape in shapes.items()
     ]
-    return Report(measured, bare_ms)
+    return Report(measured, bare_ms, load)
 
 
 async def _profile(place: Place, folder: Path) -> None:

@@ -43,6 +43,8 @@ class Report:
     measured: Sequence[Measured]
     bare_ms: Sequence[float]
     """CPU of a bare client for one pod."""
+    load: float
+    """Average of the machine before anything was started."""
 
 
 def table(report: Report) -> str:
@@ -61,6 +63,7 @@ def page(report: Report) -> str:
         runs=len(report.bare_ms),
         date=datetime.now(UTC).date().isoformat(),
         machine=machine(),
+        load=f"{report.load:.1f}",
         table=table(report).strip(),
     )
 
