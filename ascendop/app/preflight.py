@@ -9,8 +9,15 @@ from collections.abc import Iterable
 
 from ascendop.errors import AscendopError
 from ascendop.informer.discovery import Discovery
+from ascendop.informer.represent import UndecodableError
 from ascendop.kube.client import Client
-from ascendop.kube.errors import ApiError, ForbiddenError, TransportError
+from ascendop.kube.errors import (
+    ApiError,
+    ForbiddenError,
+    NotFoundError,
+    RejectedError,
+    TransportError,
+)
 from ascendop.kube.resource import PODS, SERVICES, Resource, Scope
 from ascendop.settings import Settings
 
@@ -36,6 +43,10 @@ async def check_cluster(
     except ForbiddenError as error:
         raise UnusableClusterError(
             f"{server} does not let us in: {error.message}; check token or certificate"
+        ) from error
+    except (NotFoundError, RejectedError, UndecodableError) as error:
+        raise UnusableClusterError(
+            f"{server} answers, but not as an API server of Kubernetes; check the address"
         ) from error
     except ApiError as error:
         raise UnusableClusterError(f"{server} is not ready: {error}; try again later") from error

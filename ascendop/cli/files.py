@@ -14,11 +14,14 @@ from typing import Any, Final, TextIO
 import yaml
 
 from ascendop.api.model import Object
+from ascendop.cli.unsayable import shown, unsayable
 from ascendop.errors import UsageError
 
 STDIN: Final = "-"
-_VALUES: Final[dict[type, str]] = {bool: "a boolean", int: "a number", float: "a number"}
-_SHAPES: Final[dict[type, str]] = {dict: "a map", list: "a list", str: "empty"}
+_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?")
+"""Of any object: what else there is would change the address that we write to."""
+_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_TAB: Final = r"found character '\t'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +90,20 @@ def _objects(path: str, stdin: TextIO) -> Iterator[Located]:
                 return
             found = loader.get_data()
         except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            line = f", line {mark.line + 1}" if mark else ""
-            text = f"{name}, document {document}{line}: is no YAML: {error.problem}; correct it"
+            raise UsageError(f"{name}, document {document}{_why(error)}") from error
+        except RecursionError as error:
+            text = f"{name}, document {document}: is nested too deeply; make it flatter"
             raise UsageError(text) from error
         yield from _parts(Located(found, name, document))
+
+
+def _why(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    line = f", line {mark.line + 1}" if mark else ""
+    problem = error.problem or error.context or "nothing that can be read"
+    if problem.startswith(_TAB):
+        return f"{line}: there is a tab; indent with spaces"
+    return f"{line}: is no YAML: {problem}; correct it"
 
 
 def _read(path: str, stdin: TextIO) -> str:
@@ -112,6 +124,8 @@ def _parts(whole: Located) -> Iterator[Located]:
         return
     if isinstance(found, dict) and found.get("kind") == "List":
         items = found.get("items") or ()
+        if not isinstance(items, list):
+            raise UsageError(f"{whole}: items: is {shown(items)}; write a list of objects")
         for number, item in enumerate(items, start=1):
             yield Located(item, whole.file, whole.document, number)
         return
@@ -122,35 +136,50 @@ def _mistakes(found: Located) -> Iterator[str]:
     """What keeps it from being an object at all."""
     obj: object = found.object
     if not isinstance(obj, dict):
-        yield f"{found}: is {_said(obj)}; write an object with apiVersion, kind and metadata"
+        yield f"{found}: is {shown(obj)}; write an object with apiVersion, kind and metadata"
         return
+    try:
+        strange = [f"{found}: {text}" for text in unsayable(obj)]
+    except RecursionError:
+        strange = [f"{found}: is nested too deeply; make it flatter"]
+    yield from strange or _unnamed(found, obj)
+
+
+def _unnamed(found: Located, obj: Object) -> Iterator[str]:
+    """What is missing of the fields that every object has."""
     for field in ("apiVersion", "kind"):
         if not isinstance(obj.get(field), str) or not obj[field]:
-            yield f"{found}: {field}: is {_said(obj.get(field))}; write the {field} of the object"
+            yield f"{found}: {field}: is {shown(obj.get(field))}; write the {field} of the object"
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         yield f"{found}: metadata.name: is missing or no text; give the object a name"
         return
+    if not _NAME.fullmatch(metadata["name"]):
+        yield (
+            f"{found}: metadata.name: is {shown(metadata['name'])}, and no name; "
+            "write lower case letters, digits and dashes"
+        )
+    namespace = metadata.get("namespace")
+    if namespace is not None and not is_namespace(namespace):
+        yield f"{found}: metadata.namespace: is {shown(namespace)}; write a name such as ml-team"
     for field in ("labels", "annotations"):
         yield from _texts(found, f"metadata.{field}", metadata.get(field))
+
+
+def is_namespace(name: object) -> bool:
+    """Whether a namespace could be called that."""
+    return isinstance(name, str) and _LABEL.fullmatch(name) is not None
 
 
 def _texts(found: Located, path: str, pairs: object) -> Iterator[str]:
     if pairs is None:
         return
     if not isinstance(pairs, dict):
-        yield f"{found}: {path}: is {_said(pairs)}; write keys with texts"
+        yield f"{found}: {path}: is {shown(pairs)}; write keys with texts"
         return
     for key, value in pairs.items():
         if not isinstance(value, str):
-            yield f"{found}: {path}.{key}: is {_said(value)}; write it in quotes"
-
-
-def _said(value: object) -> str:
-    if value is None:
-        return "missing"
-    what = _VALUES.get(type(value))
-    return f"{str(value).lower()}, {what}" if what else _SHAPES.get(type(value), "no object")
+            yield f"{found}: {path}.{key}: is {shown(value)}; write it in quotes"
 
 
 class _Loader(yaml.SafeLoader):

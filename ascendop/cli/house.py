@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random  # noqa: TID251  the type of an argument
@@ -103,11 +103,22 @@ class House:
             else:
                 return
 
-    async def apply(self, located: Located) -> None:
-        """Create an object of a file; its namespace, too.
+    async def apply(self, found: Iterable[Located]) -> None:
+        """Create the objects of files, in their order; their namespaces, too.
 
-        Raises:  UsageError, with the place in the file and what the server said.
+        Raises:  UsageError, with a line for every object that the server refuses: its place in
+                 the file, and the server's words.
         """
+        mistakes = []
+        for located in found:
+            try:
+                await self._apply(located)
+            except UsageError as error:
+                mistakes.append(str(error))
+        if mistakes:
+            raise UsageError("\n".join(mistakes))
+
+    async def _apply(self, located: Located) -> None:
         obj = dict(located.object)
         try:
             resource = await self._resource(located)

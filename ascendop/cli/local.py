@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import secrets
 import signal
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from random import SystemRandom  # noqa: TID251  the one place where randomness comes in
 from typing import Final
@@ -21,6 +23,7 @@ from rich.console import Console
 from ascendop.app.operator import Operator
 from ascendop.cli.files import Located, load_objects
 from ascendop.cli.house import House
+from ascendop.cli.parser import LEVELS, port, seconds
 from ascendop.cli.view import Lines, Look, Screen, look_at, verdict
 from ascendop.clock import wall
 from ascendop.errors import UsageError
@@ -47,15 +50,17 @@ def add_parser(sub: _SubParsersAction[ArgumentParser]) -> None:
     )
     parser.add_argument("--root", type=Path, metavar="DIR", help="logs and volumes [a new folder]")
     parser.add_argument("--keep", action="store_true", help="stay up for kubectl after the end")
-    parser.add_argument("--port", type=int, default=0, help="of the API server [a free one]")
+    parser.add_argument("--port", type=port, default=0, help="of the API server [a free one]")
     parser.add_argument(
-        "--timeout", type=float, default=0.0, metavar="S", help="give up after so many seconds"
+        "--timeout", type=seconds, default=0.0, metavar="S", help="give up after so many seconds"
     )
     parser.add_argument(
         "--host-paths", action="store_true", help="hostPath volumes are this machine's own paths"
     )
     parser.add_argument("--plain", action="store_true", help="lines, also on a terminal")
-    parser.add_argument("--log-level", default="warning", help="of the operator [warning]")
+    parser.add_argument(
+        "--log-level", choices=LEVELS, default="warning", help="of the operator [warning]"
+    )
     parser.set_defaults(run=run)
 
 
@@ -70,11 +75,16 @@ def run(args: Namespace) -> int:
 
 def _root(given: Path | None) -> Path:
     if given is None:
-        return Path(tempfile.mkdtemp(prefix="ascendop-"))
+        try:
+            return Path(tempfile.mkdtemp(prefix="ascendop-"))
+        except OSError as error:
+            raise UsageError(f"no folder for logs: {error.strerror}; name one by --root") from error
     try:
         given.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--root {given}: {error.strerror}; name a folder we may write") from error
+    if not os.access(given, os.W_OK | os.X_OK):
+        raise UsageError(f"--root {given}: cannot be written to; name a folder that can")
     return given.resolve()
 
 
@@ -97,14 +107,13 @@ async def _local(args: Namespace, located: list[Located], nodes: list[NodeSpec],
     )
     with _ending_on_signals() as ending:
         async with (
-            serve(server, port=args.port) as address,
+            _listening(server, args.port) as address,
             house.operator(settings, wall) as operator,
             _running(node),
         ):
             await _introduce(address, root)
             await house.gangs_may_wait()
-            for one in located:
-                await house.apply(one)
+            await house.apply(located)
             await _watch(house, operator, ending, args)
             code = verdict(await house.jobs())
             _conclude(node, await look_at(house, operator.mirror))
@@ -112,6 +121,20 @@ async def _local(args: Namespace, located: list[Located], nodes: list[NodeSpec],
                 print("still up for kubectl; Ctrl-C ends it", flush=True)
                 await ending.wait()
     return code
+
+
+@asynccontextmanager
+async def _listening(server: ApiServer, port: int) -> AsyncIterator[Address]:
+    """For kubectl. A token is in its kubeconfig: who may write here starts processes as us."""
+    async with AsyncExitStack() as stack:
+        door = serve(server, port=port, token=secrets.token_urlsafe())
+        try:
+            address = await stack.enter_async_context(door)
+        except OSError as error:
+            raise UsageError(
+                f"--port {port}: {error.strerror}; choose another one, or 0 for one that is free"
+            ) from error
+        yield address
 
 
 @asynccontextmanager

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
@@ -14,12 +16,12 @@ from ascendop import __version__
 from ascendop.app.causes import primary
 from ascendop.app.preflight import UnusableClusterError
 from ascendop.cli import local, manifests, render, run, simulate
+from ascendop.cli.parser import USAGE, Parser
 from ascendop.errors import NotLeaderError, UsageError
 from ascendop.informer.informer import NotSyncedError
 from ascendop.kube.errors import ApiError, TransportError
 
 BUG: Final = 1
-USAGE: Final = 2
 OUT_OF_REACH: Final = 3
 LEASE_LOST: Final = 4
 INTERRUPTED: Final = 130
@@ -32,7 +34,7 @@ _ENDS: Final = """exit codes:
 
 def parser() -> ArgumentParser:
     """Every verb with its flags."""
-    top = ArgumentParser(
+    top: ArgumentParser = Parser(
         prog="ascendop",
         description="One operator for distributed training on Kubernetes.",
         epilog=_ENDS,
@@ -51,13 +53,15 @@ def main(argv: Sequence[str]) -> int:
     """Run a verb. Returns the exit code; `--help` and wrong flags raise SystemExit."""
     args = parser().parse_args(argv)
     try:
-        return int(args.run(args))
+        code = int(args.run(args))
+        sys.stdout.flush()  # here, where a full disk or a reader that has gone can be told
     except BaseExceptionGroup as group:
         return _ended(primary(group))
     except Exception as error:  # noqa: BLE001  the one place where errors become exit codes
         return _ended(error)
     except KeyboardInterrupt:
         return INTERRUPTED
+    return code
 
 
 def entry() -> None:
@@ -81,9 +85,23 @@ def _ended(error: BaseException) -> int:
         case NotLeaderError():
             code = LEASE_LOST
         case BrokenPipeError():
+            _forget_output()
             return 0  # whoever read our output has seen enough
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            _forget_output()
+            error = UsageError(f"cannot write: {error.strerror}; make room, or write elsewhere")
+            code = USAGE
         case _:
             # A bug: whoever mends it needs the traceback.
             raise error
-    print(f"ascendop: {error}", file=sys.stderr)
+    # Mistakes come a line each; what a server says may be a whole page.
+    text = str(error) if code == USAGE else " ".join(str(error).split())
+    print(f"ascendop: {text}", file=sys.stderr)
     return code
+
+
+def _forget_output() -> None:
+    """What could not be written would fail once more when the interpreter ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

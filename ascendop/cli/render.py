@@ -20,7 +20,8 @@ from ascendop.api.model import Object
 from ascendop.api.observed import GroupView, JobRow, ServiceView
 from ascendop.apply.plan import Apply, Create, Done, Plan, Written
 from ascendop.builder.ascend_env import CLUSTERD_DOMAIN
-from ascendop.cli.files import Located, load_objects
+from ascendop.cli.files import Located, is_namespace, load_objects
+from ascendop.cli.unsayable import shown
 from ascendop.errors import InvalidJobError, UsageError
 from ascendop.kinds import AnyKind, load_kinds
 from ascendop.kube.resource import POD_GROUPS, PRIORITY_CLASSES, SERVICES
@@ -57,6 +58,8 @@ def run(args: Namespace) -> int:
 
     Raises:  UsageError, with a line for every mistake in any of the files.
     """
+    if not is_namespace(args.namespace):
+        raise UsageError(f"--namespace: is {shown(args.namespace)}; write a name such as ml-team")
     rendering = Rendering(load_kinds(), namespace=args.namespace, gang=args.gang)
     objects = rendering.objects(load_objects(args.files, sys.stdin))
     sys.stderr.writelines(f"warning: {line}\n" for line in rendering.warnings)

@@ -20,6 +20,7 @@ from typing import Final
 from ascendop.app.operator import Operator
 from ascendop.cli.files import Located, load_objects
 from ascendop.cli.house import House
+from ascendop.cli.parser import LEVELS
 from ascendop.cli.view import Lines, look_at, verdict
 from ascendop.clock import simulated
 from ascendop.errors import UsageError
@@ -75,7 +76,9 @@ def add_parser(sub: _SubParsersAction[ArgumentParser]) -> None:
     parser.add_argument(
         "--until", default="24h", metavar="D", help="give up after so much virtual time [24h]"
     )
-    parser.add_argument("--log-level", default="error", help="of the operator [error]")
+    parser.add_argument(
+        "--log-level", choices=LEVELS, default="error", help="of the operator [error]"
+    )
     parser.set_defaults(run=run)
 
 
@@ -158,8 +161,7 @@ async def _simulate(scenario: Scenario, located: list[Located]) -> int:
         nodes = StagedNodes(house.client, wall=wall, rng=dice[4], sets=("", "finish"))
         async with _running(nodes, Scheduler(house.client, wall=wall)):
             await house.gangs_may_wait()
-            for one in located:
-                await house.apply(one)
+            await house.apply(located)
             await _watch(house, operator, scenario.until_s)
             for job in (jobs := await house.jobs()):
                 print(f"{job.title}: {job.state or 'not begun'} ({job.reason}) {job.message}")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 from kubernetes_asyncio.config.config_exception import ConfigException
@@ -88,7 +89,7 @@ async def load_kubeconfig(
         loader = _loader(chosen, own=fetch is not None, save=save if persist else None)
         loaded = Loaded()
         await _load(loader, loaded)
-        server = loaded.host
+        server = _checked(loaded.host)
         return Connection(
             server=server,
             credential=_credential(chosen, fetch, loader, loaded, wall_clock),
@@ -106,7 +107,7 @@ async def load_kubeconfig(
     except UsageError as error:
         raise UsageError(f"{chosen.origin}: {error}") from None
     except _BROKEN as error:
-        raise UsageError(f"{chosen.origin} cannot be used: {error}") from error
+        raise UsageError(f"{chosen.origin} cannot be used: {error}; correct the file") from error
 
 
 async def _load(loader: KubeConfigLoader, loaded: Loaded) -> None:
@@ -122,16 +123,16 @@ def _merge(paths: str) -> tuple[ConfigNode, Callable[[], None]]:
     files = [os.path.expanduser(path) for path in paths.split(os.pathsep) if path]  # noqa: PTH111
     there = [path for path in files if Path(path).exists()]
     if not there:
-        raise UsageError(f"the kubeconfig {paths} does not exist")
+        raise UsageError(f"the kubeconfig {paths} does not exist; name another with --kubeconfig")
     for path in there:
         _check_yaml(path)
     try:
         merger = KubeConfigMerger(os.pathsep.join(there))
     except _BROKEN as error:
-        raise UsageError(f"the kubeconfig {paths} is not one: {error}") from error
+        raise UsageError(f"the kubeconfig {paths} is not one: {error}; correct it") from error
     merged: ConfigNode | None = merger.config
     if merged is None:
-        raise UsageError(f"the kubeconfig {paths} is empty")
+        raise UsageError(f"the kubeconfig {paths} is empty; name another with --kubeconfig")
     return merged, merger.save_changes
 
 
@@ -141,13 +142,15 @@ def _check_yaml(path: str) -> None:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UsageError(
-            f"the kubeconfig {path} is not YAML: line {line}: {error.problem}"
+            f"the kubeconfig {path} is not YAML: line {line}: {error.problem}; correct it"
         ) from None
     except (OSError, UnicodeError, yaml.YAMLError) as error:
         why = getattr(error, "strerror", None) or type(error).__name__
-        raise UsageError(f"the kubeconfig {path} cannot be read: {why}") from error
+        raise UsageError(
+            f"the kubeconfig {path} cannot be read: {why}; name one that can"
+        ) from error
     if not isinstance(content, dict) or not content.get("clusters"):
-        raise UsageError(f"{path} names no cluster, so it is no kubeconfig")
+        raise UsageError(f"{path} names no cluster, so it is no kubeconfig; name another file")
 
 
 def _choose(merged: ConfigNode, context: str | None, paths: str) -> _Chosen:
@@ -157,16 +160,21 @@ def _choose(merged: ConfigNode, context: str | None, paths: str) -> _Chosen:
         there = ", ".join(sorted(known)) or "none at all"
         if not name:
             raise UsageError(f"{paths} has no current-context; choose with --context: {there}")
-        raise UsageError(f"there is no context {name!r} in {paths}; there are: {there}")
+        raise UsageError(
+            f"there is no context {name!r} in {paths}; choose with --context; there are: {there}"
+        )
     found = known[name].value
     origin = f"context {name} of {known[name].file}"
     clusters = dict(_entries(merged, "clusters", "cluster"))
     users = dict(_entries(merged, "users", "user"))
     cluster, user = found.get("cluster") or "", found.get("user") or ""
     if not (clusters.get(cluster) and clusters[cluster].value.get("server")):
-        raise UsageError(f"{origin}: there is no cluster {cluster!r} with a server")
+        raise UsageError(
+            f"{origin}: there is no cluster {cluster!r} with a server; "
+            "add one, or choose another context"
+        )
     if user and user not in users:
-        raise UsageError(f"{origin}: there is no user {user!r}")
+        raise UsageError(f"{origin}: there is no user {user!r}; add one, or choose another context")
     nobody = _Named(_NOBODY, {}, known[name].file)
     return _Chosen(
         origin=origin,
@@ -176,10 +184,19 @@ def _choose(merged: ConfigNode, context: str | None, paths: str) -> _Chosen:
     )
 
 
+def _checked(server: str) -> str:
+    url = urlsplit(server)  # ValueError for brackets that are no address
+    if url.scheme not in {"http", "https"} or not url.hostname or url.port == 0:
+        raise UsageError(f"the server {server!r} is no URL; write for example https://host:6443")
+    return server
+
+
 def _entries(merged: ConfigNode, section: str, key: str) -> list[tuple[str, _Named]]:
     nodes = merged.value.get(section) or ()
     if not all(isinstance(node.value, dict) and node.value.get("name") for node in nodes):
-        raise UsageError(f"the kubeconfig {merged.path} has an entry without a name in {section}")
+        raise UsageError(
+            f"the kubeconfig {merged.path} has an entry without a name in {section}; name it"
+        )
     return [
         (node.value["name"], _Named(node.value["name"], node.value.get(key) or {}, node.path))
         for node in nodes
