@@ -72,12 +72,8 @@ class Settings(BaseModel):
     """Namespaces to look after, so that Roles suffice; all when empty."""
     enable_gang_scheduling: bool = True
     """Whether pods of a job start together or not at all, by a PodGroup."""
-    gang_scheduler: str = Field(default="volcano", min_length=1)
-    """Scheduler that admits PodGroups."""
     rank_table_dir: str = "/user/mindx-dl/ranktable"
     """Shared directory below which rank tables are written as files; none when empty."""
-    cluster_domain: str = ""
-    """DNS domain of the cluster, appended to host names of pods where a kind spells them out."""
     clusterd_namespace: Label = "mindx-dl"
     """Namespace of the ClusterD Service."""
     clusterd_service: Label = "clusterd-grpc-svc"
@@ -88,18 +84,18 @@ class Settings(BaseModel):
     # ── how fast ──
 
     workers: int = Field(default=16, ge=1, le=256, json_schema_extra=Live)
-    """Jobs of one kind that are reconciled at the same time."""
+    """Jobs that are reconciled at the same time."""
     reconcile_timeout_s: float = Field(default=60.0, ge=1, le=600, json_schema_extra=Live)
     """A reconcile that takes longer is given up and tried again."""
     retry_limit_s: float = Field(default=300.0, ge=1, le=3600, json_schema_extra=Live)
     """Longest pause between two tries of a job that keeps failing."""
     retries_per_s: float = Field(default=50.0, gt=0, le=10000, json_schema_extra=Live)
-    """Second tries over all jobs of a kind; first tries are not limited."""
+    """Second tries over all jobs; first tries are not limited."""
     retries_burst: int = Field(default=500, ge=1, le=100000, json_schema_extra=Live)
     """Second tries that may be made at once."""
     writes_per_s: float = Field(default=0.0, ge=0, le=100000, json_schema_extra=Live)
     """Upper bound on writes to the API server; 0 leaves it to the server to say when it is busy."""
-    writes_at_once: int = Field(default=32, ge=1, le=1000)
+    writes_at_once: int = Field(default=32, ge=1, le=32)
     """Writes in flight at the same time."""
     resync_h: float = Field(default=10.0, ge=0.1, le=168)
     """Every job is looked at this often even if nothing happened."""

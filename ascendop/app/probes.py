@@ -6,14 +6,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any
 
 from ascendop.app.operator import Operator
 from ascendop.settings import Settings, parse_listen
-from ascendop.telemetry.health import Checks, HealthServer, OnLoop, metrics_routes, probe_routes
+from ascendop.telemetry.health import (
+    Checks,
+    HealthServer,
+    OnLoop,
+    Route,
+    metrics_routes,
+    probe_routes,
+)
+from ascendop.telemetry.profile import profile_routes
 from ascendop.telemetry.watchdog import Watchdog
 
 
@@ -21,35 +29,48 @@ from ascendop.telemetry.watchdog import Watchdog
 def serve_probes(
     operator: Operator, settings: Settings, watchdog: Watchdog, stop: asyncio.Event
 ) -> Iterator[None]:
-    """Answer /healthz, /readyz and /metrics, each where the settings say; nowhere when empty.
+    """Answer probes, scrapes and questions of profilers, each where the settings say.
 
     Red:     /healthz when a restart would help; /readyz until the caches are filled and once the
              end has begun. A follower is ready, and so is a replica whose API server is away:
              else all of them would be restarted at once.
     Raises:  UsageError when an address cannot be had.
     """
+    on_loop = OnLoop(asyncio.get_running_loop())
+    doors: list[tuple[str, str, Callable[[str], Mapping[str, Route]]]] = [
+        (
+            settings.health_listen,
+            "--health-listen",
+            lambda _host: _probes(operator, watchdog, stop, on_loop),
+        ),
+        (
+            settings.metrics_listen,
+            "--metrics-listen",
+            lambda _host: metrics_routes(operator.metrics, on_loop),
+        ),
+        (settings.profile_listen, "--profile-listen", lambda host: profile_routes(host, on_loop)),
+    ]
+    with ExitStack() as servers:
+        for listen, flag, routes in doors:
+            if listen:
+                address = parse_listen(listen)
+                server = HealthServer(address, routes(address[0]), flag=flag)
+                server.start()
+                servers.callback(server.stop)
+        yield
+
+
+def _probes(
+    operator: Operator, watchdog: Watchdog, stop: asyncio.Event, on_loop: OnLoop
+) -> Mapping[str, Route]:
     live, ready = Checks(), Checks()
     live.add("loop", watchdog.unhealthy)
     if operator.elector is not None:
         live.add("lease", operator.elector.unhealthy)
     ready.add("caches", lambda: "" if operator.synced.is_set() else "are being filled")
     ready.add("end", lambda: "this replica is stopping" if stop.is_set() else "")
-    on_loop = OnLoop(asyncio.get_running_loop())
     dumps = {"informerz": lambda: _informers(operator), "queuez": lambda: _queue(operator)}
-    with ExitStack() as servers:
-        for listen, routes, flag in (
-            (settings.health_listen, probe_routes(live, ready, dumps, on_loop), "--health-listen"),
-            (
-                settings.metrics_listen,
-                metrics_routes(operator.metrics, on_loop),
-                "--metrics-listen",
-            ),
-        ):
-            if listen:
-                server = HealthServer(parse_listen(listen), routes, flag=flag)
-                server.start()
-                servers.callback(server.stop)
-        yield
+    return probe_routes(live, ready, dumps, on_loop)
 
 
 def _informers(operator: Operator) -> list[dict[str, Any]]:

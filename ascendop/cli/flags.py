@@ -31,14 +31,20 @@ def add_settings(parser: ArgumentParser, only: frozenset[str] | None = None) -> 
 
 def settings_of(args: Namespace) -> Settings:
     """Flags before environment before the file of --config. Raises UsageError."""
+    path: Path | None = getattr(args, "config", None)
+    return settings_over(args, _read(path) if path else "")
+
+
+def settings_over(args: Namespace, text: str) -> Settings:
+    """Flags before environment before the text of a settings file. Raises UsageError."""
     names = [setting.name for setting in describe_settings()]
     flags = {name: value for name in names if (value := getattr(args, name, None)) is not None}
-    path: Path | None = getattr(args, "config", None)
-    return load_settings(flags, os.environ, _read(path) if path else None)
+    return load_settings(flags, os.environ, parse_file(text))
 
 
-def _read(path: Path) -> dict[str, object]:
+def _read(path: Path) -> str:
     try:
-        return parse_file(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}; name a readable settings file") from error
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{path}: {why}; name a readable settings file") from error

@@ -12,22 +12,29 @@ import socket
 from argparse import ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import SystemRandom  # noqa: TID251  the one place where randomness comes in
 
 from ascendop.app.operator import Identity, Operator, job_resources
 from ascendop.app.preflight import check_cluster
 from ascendop.app.probes import serve_probes
-from ascendop.cli.flags import add_settings, settings_of
+from ascendop.app.rights import check_lease_namespace, check_rights
+from ascendop.cli.flags import add_settings, settings_of, settings_over
 from ascendop.clock import wall
+from ascendop.kube.call import Traffic
 from ascendop.kube.client import Client
 from ascendop.kube.config import load
+from ascendop.kube.limiter import WriteLimiter
 from ascendop.kube.transport import HttpTransport
 from ascendop.leader.record import identity
 from ascendop.settings import Settings
 from ascendop.telemetry.collector import Collector
-from ascendop.telemetry.log import configure, get_log
+from ascendop.telemetry.log import configure, get_log, set_level
 from ascendop.telemetry.metrics import Metrics
+from ascendop.telemetry.phases import load_tracer
+from ascendop.telemetry.reload import SettingsFile
 from ascendop.telemetry.watchdog import Watchdog
 
 log = get_log(__name__)
@@ -41,12 +48,23 @@ def add_parser(sub: _SubParsersAction[ArgumentParser]) -> None:
     parser.set_defaults(run=run)
 
 
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The settings, and where they may change while we run."""
+
+    settings: Settings
+    file: Path | None
+    load: Callable[[str], Settings]
+    """From the text of the file."""
+
+
 def run(args: Namespace) -> int:
     """Until SIGTERM or SIGINT. Raises what ends it."""
     settings = settings_of(args)
     configure(settings.log_level, settings.log_format)
+    given = _Given(settings, args.config, partial(settings_over, args))
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
-        runner.run(_run(settings))
+        runner.run(_run(given))
     return 0
 
 
@@ -58,8 +76,9 @@ def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def _run(settings: Settings) -> None:
-    rng, metrics = SystemRandom(), Metrics()
+async def _run(given: _Given) -> None:
+    settings, rng, metrics = given.settings, SystemRandom(), Metrics()
+    jobs = job_resources(settings)
     connection = await load(
         environ=os.environ,
         kubeconfig=settings.kubeconfig or None,
@@ -68,16 +87,29 @@ async def _run(settings: Settings) -> None:
         service_account=Path(settings.service_account_dir),
         strict_tls=settings.strict_tls,
     )
+    namespace = settings.pod_namespace or connection.namespace
     transport = HttpTransport(connection, rng=rng)
+    traffic = Traffic(
+        transport,
+        host=transport.host,
+        limiter=WriteLimiter(ceiling_per_s=settings.writes_per_s or None),
+        observer=metrics.requests(transport.host),
+        slots=asyncio.Semaphore(settings.writes_at_once),
+    )
+    tracer = load_tracer(os.environ, rng)
     client = Client(
         transport,
         rng=rng,
-        host=transport.host,
         timeout_s=settings.request_timeout_s,
-        observer=metrics.requests(transport.host),
+        list_timeout_s=settings.list_timeout_s,
+        traffic=traffic,
+        traceparent=tracer.traceparent if tracer else None,
     )
     try:
-        await check_cluster(client, settings, job_resources(settings), connection.server)
+        await check_cluster(client, settings, jobs, connection.server)
+        await check_rights(client, settings, jobs, namespace)
+        if settings.leader_elect:
+            await check_lease_namespace(client, settings, namespace)
         who = identity(
             pod_name=settings.pod_name,
             pod_uid=settings.pod_uid,
@@ -87,33 +119,53 @@ async def _run(settings: Settings) -> None:
         operator = Operator(
             client,
             settings,
-            identity=Identity(who, settings.pod_namespace or connection.namespace),
+            identity=Identity(who, namespace),
             wall=wall,
             rng=rng,
             metrics=metrics,
+            tracer=tracer,
         )
-        await _serve(operator, settings, transport)
+        await _serve(operator, given, transport, traffic.limiter)
     finally:
         await client.aclose()
 
 
-async def _serve(operator: Operator, settings: Settings, transport: HttpTransport) -> None:
-    """The operator with its probes, its watchdog and the collector's policy."""
+async def _serve(
+    operator: Operator, given: _Given, transport: HttpTransport, limiter: WriteLimiter
+) -> None:
+    """The operator with its probes, its watchdog, the collector's policy and its settings file."""
     watchdog = Watchdog(operator.metrics.loop)
     watchdog.after_stall(operator.queue.rebase)
     collector = Collector(operator.metrics.loop)
     operator.metrics.before_scrape(collector.tell)
-    with _stop_on_signals() as stop, serve_probes(operator, settings, watchdog, stop):
+    with _stop_on_signals() as stop, serve_probes(operator, given.settings, watchdog, stop):
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(watchdog.run(), name="watchdog"),
                 group.create_task(transport.maintain(), name="credentials"),
                 group.create_task(_collect(operator, collector), name="collector"),
+                group.create_task(_follow(given, operator, limiter), name="settings"),
             ]
             await operator.run(stop)
             for task in beside:
                 task.cancel()
     log.info("stopped")
+
+
+async def _follow(given: _Given, operator: Operator, limiter: WriteLimiter) -> None:
+    """Take in what changes in the settings file, as far as it can change while we run."""
+    if given.file is None:
+        return
+
+    def changed(now: Settings) -> None:
+        set_level(now.log_level)
+        limiter.ceiling_per_s = now.writes_per_s or None
+        operator.change(now)
+
+    observer = operator.metrics.loop
+    await SettingsFile(given.file, given.settings, load=given.load, observer=observer).follow(
+        changed
+    )
 
 
 async def _collect(operator: Operator, collector: Collector) -> None:

@@ -5,12 +5,14 @@
 
 import re
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from ascendop import settings
 from ascendop.errors import UsageError
 from ascendop.settings import (
     Settings,
@@ -20,6 +22,8 @@ from ascendop.settings import (
     parse_file,
     parse_listen,
 )
+
+ASCENDOP = Path(settings.__file__).parent
 
 
 def test_nothing_given_means_the_defaults():
@@ -87,6 +91,15 @@ def test_lease_times_that_would_hang_are_refused():
         load_settings({"lease_s": "10", "renew_s": "10"}, {})
     with pytest.raises(UsageError, match=r"retry_s=9"):
         load_settings({"retry_s": "9"}, {})
+
+
+def test_no_setting_is_without_effect():
+    """A flag that nobody reads is a promise that nobody keeps."""
+    read = "".join(
+        file.read_text() for file in ASCENDOP.rglob("*.py") if file.name != "settings.py"
+    )
+    names = [setting.name for setting in describe_settings()]
+    assert [name for name in names if not re.search(rf"(settings|\bs)\.{name}\b", read)] == []
 
 
 def test_settings_do_not_change_and_take_no_strangers():
