@@ -3,6 +3,7 @@
 
 """Whatever a person types wrong is one sentence that says what to do, and an exit code."""
 
+import asyncio
 import io
 import json
 import os
@@ -13,11 +14,15 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from random import SystemRandom  # noqa: TID251  a server wants some
 
 import pytest
 import yaml
 
 from ascendop.cli.main import main
+from ascendop.clock import wall
+from ascendop.sim.http import serve
+from ascendop.sim.server import ApiServer
 
 from .. import make  # noqa: TID252  the standard library has a package called test
 
@@ -78,6 +83,7 @@ def job_file(folder):
         pytest.param(["local", "--timeout", "nan", "f"], "nan is no number of seconds", id="nan"),
         pytest.param(["local", "--log-level", "loud", "f"], "invalid choice: 'loud'", id="level"),
         pytest.param(["simulate", "--seed", "x", "f"], "invalid int value: 'x'", id="seed"),
+        pytest.param(["run", "--kinds", "Foo"], "Foo is no job kind; choose of Asc", id="kinds"),
         pytest.param(["run", "--workers", "0"], "--workers=0: should be greater", id="bounds"),
         pytest.param(["run", "--metrics-listen", "x"], "must be host:port", id="listen"),
         pytest.param(["run", "--config", "gone"], "gone: No such file", id="no settings file"),
@@ -311,6 +317,22 @@ def test_a_server_of_something_else(typed, tmp_path, status):
     assert (code, sentence(err)) == (
         3,
         f"{server} answers, but not as an API server of Kubernetes; check the address",
+    )
+
+
+@pytest.mark.real_time
+async def test_a_cluster_without_our_kinds(tmp_path):
+    server = ApiServer(wall=wall, rng=SystemRandom())
+    async with serve(server) as address:
+        file = kubeconfig(tmp_path, address.url)
+        command = [sys.executable, "-m", "ascendop", "run", f"--kubeconfig={file}"]
+        ended = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+        _, err = await ended.communicate()
+    assert ended.returncode == 3
+    assert sentence(err.decode()) == (
+        f"none of the job kinds is installed on {address.url} "
+        "(ascendjobs.mindxdl.gitee.com, pytorchjobs.kubeflow.org); "
+        "kubectl apply --server-side -k manifests/ installs them"
     )
 
 
