@@ -213,7 +213,7 @@ class Executor:
             body = await self._client.get_bytes(write.resource, key.namespace, write.name)
         except NotFoundError:
             raise NameTakenError(f"{what} has just gone", Claim.LEAVING) from None
-        taken = read_taken(body, owner)
+        taken = read_taken(body, write.object["metadata"])
         match taken.claim:
             case Claim.OURS:
                 self._wrote(key, write.resource, body)

@@ -51,6 +51,7 @@ class _Meta(msgspec.Struct, rename="camel"):
     uid: str
     resource_version: str
     labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
     owner_references: list[dict[str, Any]] | None = None
     deletion_timestamp: str | None = None
 
@@ -62,29 +63,40 @@ class _Owned(msgspec.Struct):
 _OWNED = msgspec.json.Decoder(_Owned)
 
 
-def read_taken(body: bytes, owner: Object) -> Taken:
+def read_taken(body: bytes, wanted: Object) -> Taken:
     """Judge an object of the server.
 
-    body:   the object, as a GET answers it.
-    owner:  the owner reference that the child was to have.
+    body:    the object, as a GET answers it.
+    wanted:  metadata of the child that was to be made, with its one owner.
     """
     meta = _OWNED.decode(body).metadata
+    owner: Object = wanted["ownerReferences"][0]
     owners = meta.owner_references or []
     controller = next((found for found in owners if found.get("controller")), None)
     whose = f"{controller['kind']} {controller['name']}" if controller else ""
-    claim = _claim(meta, controller, owner)
+    if controller is not None:
+        claim = _owned_claim(meta, controller, owner)
+    elif (meta.labels or {}).get(keys.JOB_NAME) != owner["name"]:
+        claim = Claim.FOREIGN
+    elif meta.deletion_timestamp is not None:
+        claim = Claim.LEAVING
+    elif gang := _other_gang(meta, wanted):
+        claim, whose = Claim.FOREIGN, f"the gang {gang}"
+    else:
+        claim = Claim.ORPHAN
     return Taken(meta.uid, meta.resource_version, claim, whose, tuple(owners))
 
 
-def _claim(meta: _Meta, controller: Object | None, owner: Object) -> Claim:
-    leaving = meta.deletion_timestamp is not None
-    if controller is None:
-        named = (meta.labels or {}).get(keys.JOB_NAME) == owner["name"]
-        if not named:
-            return Claim.FOREIGN
-        return Claim.LEAVING if leaving else Claim.ORPHAN
+def _owned_claim(meta: _Meta, controller: Object, owner: Object) -> Claim:
     if controller["uid"] == owner["uid"]:
-        return Claim.LEAVING if leaving else Claim.OURS
+        return Claim.LEAVING if meta.deletion_timestamp is not None else Claim.OURS
     if (controller["kind"], controller["name"]) == (owner["kind"], owner["name"]):
         return Claim.LEFTOVER
     return Claim.FOREIGN
+
+
+def _other_gang(meta: _Meta, wanted: Object) -> str:
+    """The gang of a pod that an earlier job of the name left behind; the rest would wait for it."""
+    found = (meta.annotations or {}).get(keys.POD_GROUP, "")
+    ours = (wanted.get("annotations") or {}).get(keys.POD_GROUP, "")
+    return found if found != ours else ""

@@ -99,6 +99,13 @@ async def test_an_orphan_without_our_label_is_not(bench):
     assert failure.reason == CHILD_CONFLICT and "belongs to nobody" in failure.message
 
 
+async def test_an_orphan_of_another_gang_is_not(bench):
+    """runtime:W-16: the pods of a job must be able to start together."""
+    await bench.exists(owners=[], annotations={"scheduling.k8s.io/group-name": "j-earlier"})
+    (failure,) = (await bench.create()).done.failures
+    assert failure.reason == CHILD_CONFLICT and "belongs to the gang j-earlier" in failure.message
+
+
 @pytest.mark.parametrize("ending", ["deleted", "deleting"])
 async def test_a_job_that_is_going_adopts_nothing(bench, ending):
     """runtime:W-16: a live look at the job comes first."""
