@@ -60,15 +60,21 @@ def serve_probes(
         yield
 
 
-def _probes(
-    operator: Operator, watchdog: Watchdog, stop: asyncio.Event, on_loop: OnLoop
-) -> Mapping[str, Route]:
+def checks(operator: Operator, watchdog: Watchdog, stop: asyncio.Event) -> tuple[Checks, Checks]:
+    """What /healthz and /readyz ask; may be asked from any thread."""
     live, ready = Checks(), Checks()
     live.add("loop", watchdog.unhealthy)
     if operator.elector is not None:
         live.add("lease", operator.elector.unhealthy)
     ready.add("caches", lambda: "" if operator.synced.is_set() else "are being filled")
     ready.add("end", lambda: "this replica is stopping" if stop.is_set() else "")
+    return live, ready
+
+
+def _probes(
+    operator: Operator, watchdog: Watchdog, stop: asyncio.Event, on_loop: OnLoop
+) -> Mapping[str, Route]:
+    live, ready = checks(operator, watchdog, stop)
     dumps = {"informerz": lambda: _informers(operator), "queuez": lambda: _queue(operator)}
     return probe_routes(live, ready, dumps, on_loop)
 
