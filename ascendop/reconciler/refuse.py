@@ -14,6 +14,7 @@ from ascendop.reconciler.snapshot import Snapshot
 from ascendop.reconciler.status import put_condition, with_conditions
 
 _SILENT = {"InvalidScaleOutConfig"}  # the contract has no Event for it
+_OURS = {"InvalidSpec", "InvalidSpecs"}  # the contract has no words, so the path comes first
 
 
 def refuse(s: Snapshot[S], error: InvalidJobError) -> Plan:
@@ -50,9 +51,10 @@ def unknown_queue(s: Snapshot[S], job: JobView[S]) -> Problem | None:
 
 
 def _text(problems: Sequence[Problem]) -> str:
-    """One mistake in the words of the contract; several with their reasons and paths."""
+    """One mistake in the words of the contract, if it has any; several with reasons and paths."""
     if len(problems) == 1:
-        return f"{problems[0].what}{_fix(problems[0])}"
+        (only,) = problems
+        return str(only) if only.reason in _OURS else f"{only.what}{_fix(only)}"
     found = (f"{p.reason}: {p.path}: {p.what}{_fix(p)}" for p in problems)
     return f"{len(problems)} mistakes: " + "; ".join(found)
 

@@ -58,7 +58,7 @@ def parse_job(kind: JobKind[S], row: JobRow) -> JobView[S]:
 def _parse_spec(kind: JobKind[S], row: JobRow) -> S:
     if not row.spec:
         raise InvalidJobError([
-            Problem("spec", "is missing", f"write a {kind.kind} spec", "InvalidSpecs")
+            Problem("spec", "is missing", f"write the spec of the {kind.kind}", "InvalidSpecs")
         ])  # fmt: skip
     try:
         return kind.spec.model_validate(_DECODER.decode(row.spec))
