@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from ascendop.informer.change import Change, T
@@ -16,7 +16,6 @@ from ascendop.telemetry.log import get_log
 
 log = get_log(__name__)
 
-K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
 
 Handler = Callable[[Change[T]], None]
@@ -80,30 +79,3 @@ class Registration(Generic[T]):
                 name=row.name,
                 version=row.version,
             )
-
-
-def priority_of(change: Change[T]) -> int:
-    """LOW for objects that nothing may have happened to, else 0."""
-    return LOW if change.initial or change.unchanged else 0
-
-
-def enqueuing(
-    add: Add[K],
-    keys: Callable[[T], Iterable[K]],
-    priority: Callable[[Change[T]], int] = priority_of,
-) -> Handler[T]:
-    """A handler that adds the keys of an object as it was and as it is, each once.
-
-    keys: pure and quick; both sides count, since an object that changes hands concerns two keys.
-    """
-
-    def handle(change: Change[T]) -> None:
-        level = priority(change)
-        old = () if change.old is None else tuple(keys(change.old))
-        for key in old:
-            add(key, priority=level)
-        for key in () if change.new is None else keys(change.new):
-            if key not in old:
-                add(key, priority=level)
-
-    return handle

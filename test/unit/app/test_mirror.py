@@ -3,11 +3,19 @@
 
 """Which changes wake a job at once, in a moment, or not at all."""
 
+from random import Random  # noqa: TID251  seeded
+
 import msgspec
 import pytest
 
-from ascendop.api.observed import GroupView, PodView
-from ascendop.app.mirror import is_calm, says_the_same
+from ascendop.api.observed import GroupView, JobRow, PodView
+from ascendop.app.mirror import DELETED, LOST_POD, Listeners, Mirror, is_calm, says_the_same
+from ascendop.informer.change import Change
+from ascendop.informer.handlers import LOW
+from ascendop.kinds import load_kinds
+from ascendop.kube.resource import Key
+from ascendop.settings import Settings
+from ascendop.telemetry.metrics import Metrics
 
 POD = PodView(namespace="ml", name="job-worker-0", uid="1", version="10", phase="Pending")
 GROUP = GroupView(namespace="ml", name="job", uid="2", version="10", phase="Pending")
@@ -39,3 +47,146 @@ def test_a_write_of_what_we_read_says_something_new(fields):
 )
 def test_only_what_somebody_waits_for_is_urgent(old, new, want):
     assert is_calm(old, new) is want
+
+
+# ── which job, and how urgently ──
+
+
+class Woken:
+    """A mirror that is told of changes by hand, and what it wakes."""
+
+    def __init__(self, **settings):
+        self.keys = []
+        self.calm = []
+        self.new = []
+        self.gone = []
+        self.mirror = Mirror(
+            None,
+            Settings(**settings),
+            load_kinds(),
+            rng=Random(1),
+            metrics=Metrics(),
+            listeners=Listeners(
+                self.wake, self.new.append, lambda key, row: self.gone.append((key, row.uid))
+            ),
+        )
+
+    def wake(self, key, *, priority, calm=False):
+        self.keys.append((key, priority))
+        self.calm.append(calm)
+
+    def pod(self, old, new, **flags):
+        self.mirror.pods._tell(Change(old, new, **flags))
+        return self.keys
+
+    def job(self, old, new, **flags):
+        self.mirror.jobs["AscendJob"]._tell(Change(old, new, **flags))
+        return self.keys
+
+
+@pytest.fixture
+async def woken():
+    return Woken()
+
+
+def owned(name="job", uid="j1", *, kind="AscendJob", **fields):
+    return changed(POD, owner_kind=kind, owner_name=name, owner_uid=uid, **fields)
+
+
+JOB = JobRow(namespace="ml", name="job", uid="j1", version="5", generation=1)
+
+
+def key(name="job", kind="AscendJob"):
+    return Key(kind, "ml", name)
+
+
+async def test_a_pod_wakes_the_job_of_its_controller_whether_that_is_known_or_not(woken):
+    """runtime:I-44 runtime:W-16: the cache holds no job at all."""
+    assert woken.pod(None, owned()) == [(key(), 0)]
+
+
+async def test_a_pod_of_somebody_elses_wakes_nobody(woken):
+    """runtime:I-44"""
+    assert woken.pod(None, POD) == [] == woken.pod(None, owned(kind="ReplicaSet"))
+
+
+async def test_a_pod_that_changes_hands_wakes_both_jobs(woken):
+    """runtime:I-43"""
+    assert woken.pod(owned("one"), owned("two", "j2", version="12")) == [
+        (key("two"), 0),
+        (key("one"), 0),
+    ]
+
+
+async def test_a_pod_that_stays_with_its_job_wakes_it_once(woken):
+    """runtime:I-43"""
+    assert woken.pod(owned(), owned(version="12", phase="Running")) == [(key(), 0)]
+
+
+async def test_a_write_of_what_nobody_reads_wakes_nobody(woken):
+    assert woken.pod(owned(), owned(version="12")) == []
+
+
+async def test_a_job_that_lost_a_pod_comes_before_others(woken):
+    """runtime:Q-13"""
+    assert woken.pod(owned(), None) == [(key(), LOST_POD)] and woken.calm == [False]
+
+
+async def test_what_nothing_may_have_happened_to_comes_last(woken):
+    """runtime:Q-13"""
+    woken.pod(None, owned(), initial=True)
+    woken.pod(owned(), owned(), unchanged=True)
+    woken.job(None, JOB, initial=True)
+    assert {priority for _, priority in woken.keys} == {LOW} and len(woken.keys) == 3
+    assert woken.calm == [False, False, False] and woken.new == []
+
+
+async def test_a_job_that_is_deleted_comes_first_and_its_end_is_told(woken):
+    """runtime:Q-13"""
+    assert woken.job(JOB, None) == [(key(), DELETED)]
+    assert woken.gone == [(key(), "j1")]
+
+
+async def test_a_job_that_is_made_while_we_watch_is_known_to_be_new(woken):
+    assert woken.job(None, JOB) == [(key(), 0)] and woken.new == [key()]
+
+
+@pytest.mark.parametrize(
+    ("fields", "calm"),
+    [
+        pytest.param({"status": b"{}"}, True, id="our own status comes back"),
+        pytest.param({"generation": 2}, False, id="the spec was edited"),
+        pytest.param({"labels": (("framework", "pytorch"),)}, False, id="labels say how it runs"),
+        pytest.param({"annotations": (("sp-block", "16"),)}, False, id="annotations do, too"),
+        pytest.param({"deleting": True}, False, id="its deletion has begun"),
+    ],
+)
+async def test_an_edit_of_a_job_is_urgent_and_our_own_writes_are_not(woken, fields, calm):
+    """runtime:W-20: never the generation alone."""
+    woken.job(JOB, changed(JOB, version="6", **fields))
+    assert woken.calm == [calm]
+
+
+# ── what is asked for ──
+
+
+async def test_only_children_of_jobs_are_asked_for_and_the_selector_is_the_servers(woken):
+    """runtime:I-36"""
+    children = (woken.mirror.pods, woken.mirror.services)
+    assert {scope.labels for informer in children for scope in informer.scopes} == {
+        "training.kubeflow.org/job-name"
+    }
+
+
+async def test_a_namespaced_operator_asks_for_nothing_elsewhere_but_clusterd_and_the_retries():
+    """runtime:I-45"""
+    mirror = Woken(namespaces=("ml", "team-a")).mirror
+    ours = (mirror.pods, mirror.services, mirror.groups, *mirror.jobs.values())
+    assert {tuple(s.namespace for s in informer.scopes) for informer in ours} == {("ml", "team-a")}
+    assert [scope.namespace for scope in mirror.clusterd.scopes] == ["mindx-dl"]
+
+
+async def test_nothing_waits_for_kinds_that_a_cluster_may_lack(woken):
+    """runtime:I-40"""
+    names = {informer.resource.plural for informer in woken.mirror.mandatory}
+    assert names == {"pods", "services"}

@@ -8,59 +8,9 @@ from random import Random  # noqa: TID251  seeded
 
 from ascendop.informer.audit import SWEEP_S, Audit, sweep
 from ascendop.informer.change import Change
-from ascendop.informer.handlers import LOW, enqueuing
+from ascendop.informer.handlers import LOW
 from ascendop.kube.errors import error_of
 from ascendop.kube.resource import Scope
-
-
-class Added:
-    def __init__(self):
-        self.keys = []
-
-    def __call__(self, key, *, priority):
-        self.keys.append((key, priority))
-
-
-def owner(row):
-    return [row.owner] if row.owner else []
-
-
-def test_an_object_that_changes_hands_concerns_both_owners(row):
-    """runtime:I-43"""
-    added = Added()
-    handle = enqueuing(added, owner)
-    handle(Change(row(owner="x"), row(owner="y", version=2)))
-    assert added.keys == [("x", 0), ("y", 0)]
-
-
-def test_an_owner_is_added_once_for_an_object_that_stays_with_it(row):
-    """runtime:I-43"""
-    added = Added()
-    handle = enqueuing(added, owner)
-    handle(Change(row(owner="x"), row(owner="x", version=2)))
-    assert added.keys == [("x", 0)]
-
-
-def test_what_nothing_may_have_happened_to_is_added_at_low_priority_33(row):
-    """runtime:Q-13 runtime:I-21"""
-    added = Added()
-    handle = enqueuing(added, owner)
-    handle(Change(None, row(), initial=True))
-    handle(Change(row(), row(), unchanged=True))
-    handle(Change(row(), None, inferred=True))
-    assert [priority for _, priority in added.keys] == [LOW, LOW, 0]
-
-
-async def test_a_key_is_built_without_looking_for_its_owner(source, pods, running):
-    """runtime:I-44"""
-    added = Added()
-    informer = pods(source)
-    informer.handle(enqueuing(added, owner))
-    async with running(informer):
-        await informer.synced.wait()
-        source.put("orphaned", owner="nobody-knows")
-        await asyncio.sleep(0.1)
-    assert added.keys == [("nobody-knows", 0)]
 
 
 async def test_a_handler_that_fails_stops_no_other_handler_and_no_other_change(
@@ -249,13 +199,15 @@ async def test_an_own_write_that_is_never_confirmed_is_given_up_and_audited(
 
 async def test_a_sweep_adds_every_key_twice_a_day_at_low_priority():
     """runtime:I-41"""
-    added = Added()
+    added, rng = [], Random(1)
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(sweep(lambda: ["a", "b"], added, rng=Random(1)))
+        task = group.create_task(
+            sweep(lambda: ["a", "b"], lambda key, priority: added.append((key, priority)), rng=rng)
+        )
         await asyncio.sleep(SWEEP_S * 0.9 - 1)
-        assert added.keys == []
+        assert added == []
         await asyncio.sleep(SWEEP_S * 0.2 + 2)
-        assert added.keys == [("a", LOW), ("b", LOW)]
+        assert added == [("a", LOW), ("b", LOW)]
         task.cancel()
     assert loop.time() < SWEEP_S * 1.2

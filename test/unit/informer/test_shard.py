@@ -190,6 +190,8 @@ def test_an_index_read_is_a_snapshot_in_order_of_arrival(row):
     snapshot = shard.by_index("owner", "job")
     shard.remove(row("a", 20))
     assert [r.name for r in snapshot] == ["c", "a", "b"]
+    snapshot.clear()
+    assert [r.name for r in shard.by_index("owner", "job")] == ["c", "b"]
 
 
 def test_an_object_leaves_the_buckets_of_its_old_values_and_no_empty_bucket_stays_23(row):

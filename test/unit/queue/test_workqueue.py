@@ -12,6 +12,7 @@ from ascendop.backoff import Backoff
 from ascendop.queue.limiter import TokenBucket
 from ascendop.queue.ready import AGED_S
 from ascendop.queue.workqueue import QueueShutDownError, WorkQueue
+from ascendop.sim.loop import JumpingLoop
 
 
 def queue_of(**wanted):
@@ -146,6 +147,27 @@ async def test_a_timer_keeps_exact_time_over_hours():
     queue.add("a", after_s=7200)
     await queue.get()
     assert now() == 7200
+
+
+class Forgetful(JumpingLoop):
+    """Forgets what is far away, as one whose clock was moved seems to."""
+
+    def call_at(self, when, callback, *args, context=None):
+        late_s = 1e6 if when > self.time() + 10 else 0
+        return super().call_at(when + late_s, callback, *args, context=context)
+
+
+def test_a_key_does_not_depend_on_one_timer_that_rings_in_an_hour():
+    """runtime:Q-8: the safety tick."""
+
+    async def wait():
+        queue = queue_of()
+        queue.add("a", after_s=3600)
+        await queue.get()
+        return now()
+
+    with asyncio.Runner(loop_factory=Forgetful) as runner:
+        assert 3600 <= runner.run(wait()) < 3611
 
 
 async def test_done_without_get_is_a_bug_and_says_so():
