@@ -5,11 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from typing import Any
 
 
 class EndedError(RuntimeError):
     """A part of the operator that runs for ever has ended: a bug, and no reason to go on."""
+
+
+async def for_ever(name: str, work: Coroutine[Any, Any, None]) -> None:
+    """Run a part that is never to end. Raises EndedError when it does."""
+    await work
+    raise EndedError(f"{name} has ended by itself")
 
 
 def primary(group: BaseExceptionGroup[BaseException]) -> BaseException:

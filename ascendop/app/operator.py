@@ -14,7 +14,7 @@ from random import Random  # noqa: TID251  the type of an argument
 from typing import Any, Final
 
 from ascendop.api.observed import JobRow
-from ascendop.app.causes import EndedError, primary
+from ascendop.app.causes import for_ever, primary
 from ascendop.app.jobevents import JobEvents
 from ascendop.app.live import correct_pods
 from ascendop.app.mirror import AnyKind, Listeners, Mirror, resource_of
@@ -239,7 +239,7 @@ class Operator:
     async def _run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
             standing = [
-                group.create_task(_for_ever(name, work), name=name)
+                group.create_task(for_ever(name, work), name=name)
                 for name, work in self._standing()
             ]
             life = group.create_task(self._live(stop), name="life")
@@ -333,12 +333,6 @@ class Operator:
                 await self._tables.forget(row.uid, row.namespace, row.name)
             except SharedDirectoryError as error:  # the next leader's sweep takes it
                 log.warning("rank table not removed", job=row.name, err=str(error))
-
-
-async def _for_ever(name: str, work: Coroutine[Any, Any, None]) -> None:
-    """Raises EndedError when it was not."""
-    await work
-    raise EndedError(f"{name} has ended by itself")
 
 
 def job_resources(settings: Settings) -> tuple[Resource, ...]:

@@ -10,13 +10,14 @@ import os
 import signal
 import socket
 from argparse import ArgumentParser, Namespace, _SubParsersAction
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import SystemRandom  # noqa: TID251  the one place where randomness comes in
 
+from ascendop.app.causes import for_ever
 from ascendop.app.operator import Identity, Operator, job_resources
 from ascendop.app.preflight import check_cluster
 from ascendop.app.probes import serve_probes
@@ -105,48 +106,64 @@ async def _run(given: _Given) -> None:
         traffic=traffic,
         traceparent=tracer.traceparent if tracer else None,
     )
-    try:
+    who = identity(
+        pod_name=settings.pod_name,
+        pod_uid=settings.pod_uid,
+        hostname=socket.gethostname(),
+        rng=rng,
+    )
+    operator = Operator(
+        client,
+        settings,
+        identity=Identity(who, namespace),
+        wall=wall,
+        rng=rng,
+        metrics=metrics,
+        tracer=tracer,
+    )
+
+    async def check() -> None:
         await check_cluster(client, settings, jobs, connection.server)
         await check_rights(client, settings, jobs, namespace)
         if settings.leader_elect:
             await check_lease_namespace(client, settings, namespace)
-        who = identity(
-            pod_name=settings.pod_name,
-            pod_uid=settings.pod_uid,
-            hostname=socket.gethostname(),
-            rng=rng,
-        )
-        operator = Operator(
-            client,
-            settings,
-            identity=Identity(who, namespace),
-            wall=wall,
-            rng=rng,
-            metrics=metrics,
-            tracer=tracer,
-        )
-        await _serve(operator, given, transport, traffic.limiter)
+
+    try:
+        await _serve(operator, given, transport, traffic.limiter, check)
     finally:
         await client.aclose()
 
 
 async def _serve(
-    operator: Operator, given: _Given, transport: HttpTransport, limiter: WriteLimiter
+    operator: Operator,
+    given: _Given,
+    transport: HttpTransport,
+    limiter: WriteLimiter,
+    check: Callable[[], Awaitable[None]],
 ) -> None:
-    """The operator with its probes, its watchdog, the collector's policy and its settings file."""
+    """The operator with its probes, its watchdog, the collector's policy and its settings file.
+
+    Probes are answered before anything is waited for; `check` raises when it makes no sense to go
+    on.
+    """
     watchdog = Watchdog(operator.metrics.loop)
     watchdog.after_stall(operator.queue.rebase)
     collector = Collector(operator.metrics.loop)
     operator.metrics.before_scrape(collector.tell)
     with _stop_on_signals() as stop, serve_probes(operator, given.settings, watchdog, stop):
+        await check()
         async with asyncio.TaskGroup() as group:
             beside = [
-                group.create_task(watchdog.run(), name="watchdog"),
-                group.create_task(transport.maintain(), name="credentials"),
-                group.create_task(_collect(operator, collector), name="collector"),
-                group.create_task(_follow(given, operator, limiter), name="settings"),
+                group.create_task(for_ever(name, work), name=name)
+                for name, work in (
+                    ("watchdog", watchdog.run()),
+                    ("credentials", transport.maintain()),
+                    ("collector", _collect(operator, collector)),
+                )
             ]
-            await operator.run(stop)
+            beside.append(group.create_task(_follow(given, operator, limiter), name="settings"))
+            # A task and not the body of the group: then errors are listed as they came.
+            await asyncio.wait({group.create_task(operator.run(stop), name="operator")})
             for task in beside:
                 task.cancel()
     log.info("stopped")
