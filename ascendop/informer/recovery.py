@@ -24,6 +24,9 @@ BACKOFF = Backoff(0.8, 30.0)
 """Times U[1, 2]: a server that struggles is asked less than once a second by each informer."""
 DENIED = Backoff(30.0, 300.0)
 """A missing right is repaired by a person: minutes, not seconds."""
+DOUBTED = 3
+"""Refusals of what was allowed before that are not believed yet: a server that has just started
+knows no rights, and refuses everybody until it has read them."""
 HEALTHY_AFTER_S = 120.0
 """Without failure for so long, the next failure is the first. Longer than the longest pause."""
 BUSY_LIMIT_S = 60.0
@@ -107,6 +110,8 @@ class Recovery:
         """Since the conversation was last healthy for HEALTHY_AFTER_S."""
         self._denials = 0
         """Refusals in a row."""
+        self._allowed = False
+        """Whether the right was there once."""
         self._healthy_since: float | None = None
         """Since when nothing failed; None until something has worked after a failure."""
         self._unended = 0
@@ -126,6 +131,7 @@ class Recovery:
         if self._healthy_since is None:
             self._healthy_since = since
         self._denials = 0
+        self._allowed = True
 
     def lived(self, since: float) -> None:
         """A watch has lived since that loop time."""
@@ -134,7 +140,8 @@ class Recovery:
 
     def synced(self) -> None:
         """Everything was got; troubles on the way to it are over."""
-        self._unended = self._lagged = 0
+        self._unended = self._lagged = self._denials = 0
+        self._allowed = True
 
     def after(self, error: Exception, now: float, *, position: str, initial: bool) -> Remedy:
         """What to do about an error.
@@ -160,9 +167,7 @@ class Recovery:
         if isinstance(error, BusyError):
             return self._after_busy(error, now, position)
         if isinstance(error, ForbiddenError) and error.status == FORBIDDEN:
-            self._denials += 1
-            pause_s = DENIED.after(self._denials - 1) * self._rng.uniform(1.0, 1.2)
-            return Remedy(min(pause_s, DENIED.limit_s), health=Health.DENIED)
+            return self._after_denial()
         if isinstance(error, GoneError):
             self._gone += 1
             pause_s = BACKOFF.after(self._gone - 1) * self._rng.uniform(1.0, 2.0)
@@ -171,6 +176,14 @@ class Recovery:
         if isinstance(error, NotFoundError):
             return Remedy(pause_s, health=Health.ABSENT)
         return Remedy(pause_s, self._after_refusal(error, initial=initial))
+
+    def _after_denial(self) -> Remedy:
+        self._denials += 1
+        doubted = DOUBTED if self._allowed else 0
+        if self._denials <= doubted:
+            return Remedy(BACKOFF.after(self._denials - 1) * self._rng.uniform(1.0, 2.0))
+        pause_s = DENIED.after(self._denials - doubted - 1) * self._rng.uniform(1.0, 1.2)
+        return Remedy(min(pause_s, DENIED.limit_s), health=Health.DENIED)
 
     def _after_refusal(self, error: ApiError, *, initial: bool) -> Then:
         """The server does not take the question as it is; find out which part of it."""
