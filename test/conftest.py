@@ -37,10 +37,8 @@ def pytest_collection_modifyitems(items):
 
 def pytest_terminal_summary(terminalreporter, config):
     skipped = terminalreporter.stats.get("skipped", [])
-    if config.option.markexpr and terminalreporter.stats.get("deselected"):
+    if config.option.markexpr == "not long" and terminalreporter.stats.get("deselected"):
         count = len(terminalreporter.stats["deselected"])
-        terminalreporter.write_line(
-            f'left out: {count} tests that are not "{config.option.markexpr}"'
-        )
+        terminalreporter.write_line(f"left out: {count} tests that take longer: make test-long")
     for reason in sorted({report.longrepr[2] for report in skipped}):
         terminalreporter.write_line(f"left out: {reason.removeprefix('Skipped: ')}")
