@@ -11,6 +11,7 @@ from ascendop.sim.loop import DeadlockError, JumpingLoop
 
 
 async def test_an_hour_passes_at_once_and_exactly():
+    """runtime:S-1"""
     loop = asyncio.get_running_loop()
     before = loop.time()
     await asyncio.sleep(3600)
@@ -18,6 +19,7 @@ async def test_an_hour_passes_at_once_and_exactly():
 
 
 def test_a_wait_that_nobody_ends_is_an_error_and_not_a_hang():
+    """runtime:S-1"""
     loop = JumpingLoop()
     with pytest.raises(DeadlockError):
         loop.run_until_complete(loop.create_future())
