@@ -15,6 +15,7 @@ CHILD_CONFLICT: Final = "ChildConflict"
 CONFLICT_S: Final = 5.0  # somebody may delete the object that is in the way
 FORBIDDEN_S: Final = 30.0  # quota is given back by others, and rights by an administrator
 MISSING_S: Final = 5.0
+_KIND_GOES: Final = "custom resource definition is terminating"  # no cause has a name for it
 
 
 def failure_of(step: StepName, write: Write, error: Exception) -> Failure | None:
@@ -26,11 +27,8 @@ def failure_of(step: StepName, write: Write, error: Exception) -> Failure | None
     match error:
         case NameTakenError():
             return _taken(step, write, error)
-        case ForbiddenError() if error.caused_by("NamespaceTerminating"):
-            # The job goes with its namespace; neither a retry nor an Event would do any good.
-            return Failure(step, write, error.message, waits=True, retry_s=None)
         case ForbiddenError():
-            return Failure(step, write, error.message, retry_s=FORBIDDEN_S)
+            return _forbidden(step, write, error)
         case RejectedError():
             return Failure(step, write, error.message, retry_s=None)
         case NotFoundError():  # the namespace, or the whole kind
@@ -44,3 +42,13 @@ def _taken(step: StepName, write: Write, error: NameTakenError) -> Failure:
         return Failure(step, write, str(error), reason=CHILD_CONFLICT, retry_s=CONFLICT_S)
     leftover = error.claim is Claim.LEFTOVER
     return Failure(step, write, str(error), waits=True, leftover=leftover, retry_s=CONFLICT_S)
+
+
+def _forbidden(step: StepName, write: Write, error: ForbiddenError) -> Failure:
+    if error.caused_by("NamespaceTerminating"):
+        # The job goes with its namespace; neither a retry nor an Event would do any good.
+        return Failure(step, write, error.message, waits=True, retry_s=None)
+    if _KIND_GOES in error.message:
+        # What becomes of it the caches tell in a moment: the kind is gone, or it is back.
+        return Failure(step, write, error.message, waits=True, retry_s=MISSING_S)
+    return Failure(step, write, error.message, retry_s=FORBIDDEN_S)
