@@ -30,7 +30,7 @@ OPERATOR: Final = "ascendop/"
 """How the operator's user agents begin."""
 STILL_S: Final = 60.0
 """Without a new pod for so long, a run has failed."""
-EVENTS_S: Final = 100.0
+EVENTS_S: Final = 65.0
 """Events come at 20 a second, long after what they tell of."""
 _POLL_S: Final = 0.05
 _SLOW_POLL_S: Final = 0.5
