@@ -74,6 +74,7 @@ class Workers(Generic[K]):
             except QueueShutDownError:
                 return
             await self._handle(key)
+            await asyncio.sleep(0)  # a pass without a write and a queue with keys pause nowhere
         self._all.discard(me)
 
     async def _next(self, me: asyncio.Task[None]) -> K:
