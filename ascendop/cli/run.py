@@ -10,12 +10,13 @@ import os
 import signal
 import socket
 from argparse import ArgumentParser, Namespace, _SubParsersAction
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from random import SystemRandom  # noqa: TID251  the one place where randomness comes in
+from typing import Any
 
 from ascendop.app.causes import for_ever
 from ascendop.app.operator import Identity, Operator, job_resources
@@ -139,7 +140,7 @@ async def _serve(
     given: _Given,
     transport: HttpTransport,
     limiter: WriteLimiter,
-    check: Callable[[], Awaitable[None]],
+    check: Callable[[], Coroutine[Any, Any, None]],
 ) -> None:
     """The operator with its probes, its watchdog, the collector's policy and its settings file.
 
@@ -151,7 +152,8 @@ async def _serve(
     collector = Collector(operator.metrics.loop)
     operator.metrics.before_scrape(collector.tell)
     with _stop_on_signals() as stop, serve_probes(operator, given.settings, watchdog, stop):
-        await check()
+        if await _ended_first(stop, check()):
+            return
         async with asyncio.TaskGroup() as group:
             beside = [
                 group.create_task(for_ever(name, work), name=name)
@@ -167,6 +169,17 @@ async def _serve(
             for task in beside:
                 task.cancel()
     log.info("stopped")
+
+
+async def _ended_first(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work, unless the end is asked for meanwhile: a server that hangs takes its time."""
+    async with asyncio.TaskGroup() as group:
+        working = group.create_task(work, name="check")
+        asked = group.create_task(stop.wait(), name="stop")
+        await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
+        working.cancel()
+        asked.cancel()
+    return stop.is_set()
 
 
 async def _follow(given: _Given, operator: Operator, limiter: WriteLimiter) -> None:

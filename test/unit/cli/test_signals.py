@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import ascendop
-from ascendop.cli.run import _stop_on_signals
+from ascendop.cli.run import _ended_first, _stop_on_signals
 
 PACKAGE = Path(ascendop.__file__).parent
 PROGRAM = """
@@ -61,6 +61,24 @@ def test_the_second_signal_ends_the_process_at_once(number, code):
         assert process.stdout.readline() == "asked\n"
         process.send_signal(number)
         assert process.wait(10) == code
+
+
+async def test_the_end_need_not_wait_for_a_server_that_hangs():
+    """runtime:O-1"""
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_later(1, stop.set)
+    assert await _ended_first(stop, asyncio.sleep(3600))
+    assert asyncio.get_running_loop().time() < 2
+
+
+async def test_what_was_found_in_time_is_raised_and_what_was_fine_is_gone_on_from():
+    async def fail():
+        raise RuntimeError("no such server")
+
+    with pytest.raises(ExceptionGroup, match="unhandled") as caught:
+        await _ended_first(asyncio.Event(), fail())
+    assert str(caught.value.exceptions[0]) == "no such server"
+    assert not await _ended_first(asyncio.Event(), asyncio.sleep(1))
 
 
 def test_only_the_verbs_that_stay_up_listen_to_signals():
