@@ -301,6 +301,21 @@ async def test_calls_that_hang_do_not_hold_up_the_lease_or_a_watch(stage, until)
             task.cancel()
 
 
+async def test_renewals_that_hang_hold_two_connections_and_no_more(stage, until):
+    """runtime:H-1."""
+    server = await stage.server()
+    server.answer = silence
+    transport = stage.transport(server.url())
+    renew = Request("PUT", "/lease", timeout_s=20.0, pool="lease")
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        tasks = [group.create_task(transport.send(renew)) for _ in range(5)]
+        await until(lambda: len(server.seen) == 2)
+        await asyncio.sleep(0.05)
+        assert len(server.seen) == 2
+        for task in tasks:
+            task.cancel()
+
+
 async def test_watches_are_not_limited_in_number(stage):
     """runtime:H-1."""
     server = await stage.server()

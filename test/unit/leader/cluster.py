@@ -103,6 +103,8 @@ class Network:
         self.rate = rate
         """Own seconds per real second: durations are translated, as a skewed clock would."""
         self.requests_lost = False
+        self.refusal = None
+        """What the server answers to everything."""
         self.answers_lost = False
         self.hangs = False
         self.conflicts = 0.0
@@ -137,6 +139,8 @@ class Network:
         await asyncio.sleep(self.rng.uniform(*self.latency_s))
         if self.requests_lost:
             await self._lose(sent=False)
+        if self.refusal is not None:
+            raise self.refusal
         answer = self._in(act())
         await asyncio.sleep(self.rng.uniform(*self.latency_s))
         if self.answers_lost:

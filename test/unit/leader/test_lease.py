@@ -8,6 +8,7 @@ import asyncio
 import pytest
 
 from ascendop.errors import NotLeaderError, UsageError
+from ascendop.kube.errors import ForbiddenError, NotFoundError
 from ascendop.leader.gate import AlwaysLeads, LeaseGate
 from ascendop.leader.record import LeaseTimes, identity
 
@@ -317,18 +318,31 @@ async def test_a_follower_that_finds_its_own_name_in_the_lease_does_not_believe_
         b.stop.set()
 
 
-async def test_a_refusal_while_holding_is_tried_again_until_the_deadline(server):
+REFUSALS = [
+    ForbiddenError(401, "who are you?"),
+    ForbiddenError(403, "no right to update leases"),
+    NotFoundError(404, "no such namespace"),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda error: str(error.status))
+async def test_a_refusal_while_holding_is_tried_again_until_the_deadline(server, refusal):
     """runtime:L-6"""
     a = replica(server, "a")
     async with asyncio.TaskGroup() as tasks:
         a.start(tasks)
         await settle(5)
-        a.network.requests_lost = True
+        a.network.refusal = refusal
         await settle(7)
         assert a.gate_open
-        a.network.requests_lost = False
+        a.network.refusal = None
         await settle(20)
         assert a.losses == [] and a.gate_open
+        a.network.refusal = refusal
+        await settle(11)
+        assert len(a.losses) == 1 and not a.gate_open
+        a.network.refusal = None  # its next life has to lead, to be ended
+        await settle(20)
         a.stop.set()
 
 
