@@ -29,7 +29,8 @@ from ascendop.apply.together import side_by_side, slow_start
 from ascendop.errors import AscendopError, NotLeaderError
 from ascendop.kube.client import Client
 from ascendop.kube.errors import ConflictError, ExistsError, NotFoundError
-from ascendop.kube.resource import Key, Resource
+from ascendop.kube.resource import PODS, Key, Resource
+from ascendop.kube.verbs import Validation
 
 Noted = Callable[[Key, Resource, str], None]
 """Told of every write that was answered: for which job, of what, and the version it has now."""
@@ -173,8 +174,10 @@ class Executor:
         return self._wrote(key, write.resource, answer)
 
     async def _create(self, key: Key, write: Create) -> _Answer | None:
+        # A user's template may be newer than the server; what we wrote ourselves may not be wrong.
+        known: Validation = "Warn" if write.resource == PODS else "Strict"
         try:
-            answer = await self._client.create_bytes(write.resource, write.object)
+            answer = await self._client.create_bytes(write.resource, write.object, validation=known)
         except ExistsError:
             await self._meet(key, write)
             return None

@@ -41,6 +41,17 @@ async def test_what_was_made_is_in_the_cache_before_the_watch_says_so(bench):
     assert bench.noted == [(bench.key, PODS, row.version)]
 
 
+async def test_a_field_that_nobody_knows_is_an_error_in_what_we_wrote_ourselves(bench):
+    """runtime:H-18: and a warning in a template of the user's."""
+    await bench.create()
+    await bench.run(Create(SERVICES, bench.pod() | {"kind": "Service", "spec": {}}))
+    assert [
+        (request.path.rsplit("/", 1)[-1], request.query["fieldValidation"])
+        for request in bench.wire.sent
+        if request.method == "POST"
+    ] == [("pods", "Warn"), ("services", "Strict")]
+
+
 async def test_one_that_is_there_and_ours_is_success_but_no_news(bench):
     """runtime:W-9 runtime:W-1 runtime:W-5: answer 3; nothing was remembered of an earlier write."""
     there = await bench.exists()
