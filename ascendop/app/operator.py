@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ascendop.api.observed import JobRow
 from ascendop.app.causes import for_ever, primary
+from ascendop.app.census import PHASES, Census
 from ascendop.app.jobevents import JobEvents
 from ascendop.app.live import correct_pods
 from ascendop.app.mirror import AnyKind, Listeners, Mirror, resource_of
@@ -104,14 +105,7 @@ class Operator:
         self._reader = client.sibling("informer")
         writer = client.sibling("reconciler", gate=gate)
         self.queue = self._make_queue()
-        self.mirror = Mirror(
-            self._reader,
-            settings,
-            self.kinds,
-            rng=rng,
-            metrics=self.metrics,
-            listeners=Listeners(self._wake, self._job_is_new, self._job_is_gone),
-        )
+        self.mirror = self._make_mirror()
         self.capabilities = Capabilities(
             Discovery(client.raw).served, self._reader, rng=rng, changed=self._kind_changed
         )
@@ -173,6 +167,21 @@ class Operator:
         )
         self.metrics.before_scrape(lambda: metrics.refresh(queue))
         return queue
+
+    def _make_mirror(self) -> Mirror:
+        mirror = Mirror(
+            self._reader,
+            self._settings,
+            self.kinds,
+            rng=self._rng,
+            metrics=self.metrics,
+            listeners=Listeners(self._wake, self._job_is_new, self._job_is_gone),
+        )
+        for name, informer in mirror.jobs.items():
+            census, metrics = Census(), self.metrics.jobs(name, PHASES)
+            informer.handle(census)
+            self.metrics.before_scrape(partial(metrics.refresh, census.counts))
+        return mirror
 
     def _elect(self, client: Client, identity: Identity, wall: WallClock) -> Elector:
         s = self._settings
