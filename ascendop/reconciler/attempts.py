@@ -7,13 +7,15 @@ A pod that is lost comes back with a higher `version` label, and the reschedule 
 far that label got. The original counts in memory, from deletion events: an operator restart sets
 it to zero (W-7). Here the count stands in an annotation of the job, written *before* the pods are
 replaced, together with the slots that the newest generation consists of and whether they have
-been made: a crash at any moment neither loses a loss nor counts it twice.
+been made: a crash at any moment neither loses a loss nor counts it twice. A pod that the job has
+never had, because it is new in a scale-up or was taken away by a suspension, is not lost either:
+that, too, stands there before the pods change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -24,6 +26,7 @@ class _Stored(msgspec.Struct, omit_defaults=True):
     attempt: int
     slots: list[str] | None = None
     made: bool = True
+    known: dict[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +38,18 @@ class Attempts:
     """Pods that were made for it; None for all."""
     made: bool = True
     """Every one of them has been seen to exist."""
+    known: Mapping[str, int] | None = None
+    """Pods of each role (in lower case) that the job has had, where no PodGroup says it."""
 
     def text(self) -> str:
         """As the annotation has it."""
         slots = None if self.slots is None else sorted(self.slots)
-        return msgspec.json.encode(_Stored(self.current, slots, self.made)).decode()
+        known = None if self.known is None else dict(self.known)
+        return msgspec.json.encode(_Stored(self.current, slots, self.made, known)).decode()
+
+    def unmade(self) -> Attempts:
+        """The same, when all pods are about to go by our own doing: none of them will be lost."""
+        return replace(self, slots=None, made=False)
 
 
 def read_attempts(annotation: str, pods: Iterable[PodView]) -> Attempts:
@@ -50,7 +60,7 @@ def read_attempts(annotation: str, pods: Iterable[PodView]) -> Attempts:
         stored = None  # edited by hand: the pods know enough to go on
     if stored is not None:
         slots = None if stored.slots is None else frozenset(stored.slots)
-        return Attempts(stored.attempt, slots, stored.made)
+        return Attempts(stored.attempt, slots, stored.made, stored.known)
     found = {pod.name: max(pod.attempt, 0) for pod in pods}
     newest = max(found.values(), default=0)
     if newest == 0:
@@ -59,25 +69,35 @@ def read_attempts(annotation: str, pods: Iterable[PodView]) -> Attempts:
 
 
 def next_attempts(
-    before: Attempts, wanted: Iterable[str], existing: Iterable[str], *, started: bool
+    before: Attempts,
+    wanted: Iterable[str],
+    existing: Iterable[str],
+    *,
+    started: bool,
+    fresh: Iterable[str] = (),
 ) -> Attempts:
     """The generation after these pods were found.
 
     wanted:    names of all pods that the job should have and has had before.
     existing:  names of those that exist.
     started:   all pods of the job have been made once; before that nothing can be lost.
+    fresh:     names of pods that it should have now and has not had before.
     """
     if not started:
         return before
     everything, there = frozenset(wanted), frozenset(existing)
+    if added := frozenset(fresh) - there:
+        slots = None if before.slots is None else before.slots | added
+        return replace(before, slots=slots, made=False)
     newest = everything if before.slots is None else before.slots & everything
     lost = everything - there
     if not before.made:
         if newest <= there:
-            return _joined(Attempts(before.current, before.slots), lost, everything)
+            return _joined(replace(before, made=True), lost, everything)
         return _joined(before, lost - newest, everything)
     if lost & newest:
-        return Attempts(before.current + 1, _named(lost, everything), made=False)
+        slots = _named(lost, everything)
+        return replace(before, current=before.current + 1, slots=slots, made=False)
     return _joined(before, lost, everything)
 
 
@@ -85,7 +105,7 @@ def _joined(before: Attempts, lost: frozenset[str], everything: frozenset[str]) 
     """Survivors of older generations that are lost now come back as members of the newest."""
     if not lost or before.slots is None:
         return before
-    return Attempts(before.current, _named(before.slots | lost, everything), made=False)
+    return replace(before, slots=_named(before.slots | lost, everything), made=False)
 
 
 def _named(slots: frozenset[str], everything: frozenset[str]) -> frozenset[str] | None:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -23,7 +23,6 @@ from ascendop.apply.plan import (
     Delete,
     Done,
     EventNote,
-    Patch,
     Plan,
     Step,
     StepName,
@@ -36,8 +35,9 @@ from ascendop.errors import InvalidJobError
 from ascendop.gang.admission import Waiting, admission
 from ascendop.gang.drift import group_drift, settle
 from ascendop.kube.resource import POD_GROUPS, PODS, QUEUES, SERVICES
-from ascendop.reconciler.attempts import Attempts, next_attempts, read_attempts
+from ascendop.reconciler.attempts import Attempts, next_attempts
 from ascendop.reconciler.finish import finish, job_resource, suspend
+from ascendop.reconciler.generation import attempt_step, stored_attempts
 from ascendop.reconciler.group import wanted_group
 from ascendop.reconciler.notes import exit_notes, template_notes, write_notes
 from ascendop.reconciler.pods import PodDiff, diff_pods, is_backup, slots
@@ -100,31 +100,31 @@ class _Pass:
             pods_alive=sum(not pod.deleting for pod in pods),
         )
         attempts = self._attempts(pods)
+        count = attempt_step(s, job_resource(s), attempts)
         diff = diff_pods(s.kind, job, pods)
         verdict = decide_life(s.kind.rules, self._facts(pods, diff, attempts))
         if verdict is not None and verdict.final:
-            return Plan(self._concluding(pods, verdict), destructive=True)
+            return Plan(self._concluding(pods, verdict, diff.missing), destructive=True)
         if isinstance(waiting, Waiting):
             # A job that has not begun has no table to withdraw; its directory is made all the same.
             table = None if s.status.get("startTime") else table_wish(s.kind, job, ())
             return Plan(self._waiting(waiting), _some(Step("group", group)), table)
         services, ready = self._services()
         trouble = self._portless() if diff.missing else ""
+        # The PodGroup comes after the count: how many pods it asks for is how many the job has had.
+        before = _some(count, Step("group", group))
         if trouble:
-            return Plan(self._stuck("services", trouble), _some(Step("group", group)))
+            return Plan(self._stuck("services", trouble), before, destructive=bool(count.writes))
         if not ready:
-            return Plan(self._unaddressed, _some(Step("group", group), services), at_once=True)
-        steps = _some(
-            Step("group", group),
-            services,
-            self._attempt(attempts),
-            Step("pods", tuple(self._pods(diff, attempts))),
-        )
+            steps = (*before, *_some(services))
+            return Plan(
+                self._unaddressed, steps, destructive=bool(count.writes), at_once=bool(steps)
+            )
         return Plan(
-            self._concluding(pods, verdict),
-            steps,
+            self._concluding(pods, verdict, diff.missing),
+            (*before, *_some(services, Step("pods", tuple(self._pods(diff, attempts))))),
             table=table_wish(s.kind, job, s.pods),
-            destructive=bool(diff.surplus or diff.replaced) or attempts != self._stored(pods),
+            destructive=bool(diff.surplus or diff.replaced or count.writes),
             again_after_s=self._due_in_s(),
         )
 
@@ -174,36 +174,29 @@ class _Pass:
 
     # Generations.
 
-    def _stored(self, pods: Sequence[PodView]) -> Attempts:
-        return read_attempts(dict(self.s.row.annotations).get(keys.ATTEMPT_ANNOTATION, ""), pods)
-
     def _attempts(self, pods: Sequence[PodView]) -> Attempts:
-        stored = self._stored(pods)
-        if not self.s.kind.attempts:
+        s = self.s
+        stored = stored_attempts(s, pods)
+        if not s.kind.attempts:
             return stored
-        return next_attempts(
-            stored,
-            (slot.name for slot in self._settled_slots()),
-            (pod.name for pod in pods),
-            started=bool(self.s.status.get("startTime")),
-        )
+        started = bool(s.status.get("startTime"))
+        known = self._known(stored)
+        had: list[str] = []
+        fresh: list[str] = []
+        for slot in slots(s.kind, self.job):
+            is_known = slot.index < known.get(slot.role.lower(), slot.index + 1)
+            (had if is_known else fresh).append(slot.name)
+        found = next_attempts(stored, had, (pod.name for pod in pods), started=started, fresh=fresh)
+        if s.world.gang or not (started and found.made):
+            return found
+        counts = {role.lower(): replica.count for role, replica in self.job.replicas.items()}
+        return replace(found, known=counts)
 
-    def _settled_slots(self) -> Iterable[PodSlot]:
-        """Slots that have had a pod before: those that a scale-up has just added have not."""
-        known = self.s.group.members if self.s.group is not None else {}
-        for slot in slots(self.s.kind, self.job):
-            if slot.index < known.get(slot.role.lower(), slot.index + 1):
-                yield slot
-
-    def _attempt(self, attempts: Attempts) -> Step:
-        row = self.s.row
-        text = attempts.text()
-        stored = dict(row.annotations).get(keys.ATTEMPT_ANNOTATION, "")
-        if not self.s.kind.attempts or text == stored or (not stored and attempts == Attempts()):
-            return Step("attempt", ())
-        body: Object = {"metadata": {"annotations": {keys.ATTEMPT_ANNOTATION: text}}}
-        patch = Patch(job_resource(self.s), row.name, row.uid, row.version, body)
-        return Step("attempt", (patch,))
+    def _known(self, stored: Attempts) -> Mapping[str, int]:
+        """How many pods of each role the job has had, where that is written down."""
+        if self.s.group is not None:
+            return self.s.group.members
+        return stored.known or {}
 
     # What it means.
 
@@ -229,17 +222,29 @@ class _Pass:
 
     def _due_in_s(self) -> float | None:
         """Seconds until the job has been active for as long as it may be."""
-        limit, started = self.job.run_policy.active_deadline_seconds, self.s.status.get("startTime")
+        limit, started = self.job.run_policy.active_deadline_seconds, self._status.get("startTime")
         if limit is None or not started:
             return None
         due = parse_time(str(started)) + timedelta(seconds=limit)
         return (due - self.s.now).total_seconds()
 
+    @property
+    def _resuming(self) -> bool:
+        return any(c.type == "Suspended" and c.status == "True" for c in self.s.conditions)
+
+    @property
+    def _status(self) -> Object:
+        """The status to go on from: the time that a job was suspended is not held against it."""
+        status = self.s.status
+        if not self._resuming or not (status.get("startTime") or not self.s.kind.attempts):
+            return status
+        return {**status, "startTime": rfc3339(self.s.now)}
+
     def _first(self) -> Conditions:
         """Conditions to go on from: a job that has none yet was created just now."""
         before, words = self.s.conditions, self.s.kind.words
         resumed = f"{self.s.kind.kind}Resumed", f"{self.s.kind.kind} {self.job.name} is resumed."
-        if any(c.type == "Suspended" and c.status == "True" for c in before):
+        if self._resuming:
             before = put_condition(before, "Suspended", *resumed, self.s.now, "False")
         if any(c.type == "Created" for c in before):
             return before
@@ -252,13 +257,13 @@ class _Pass:
             reason, text = waiting.reason, waiting.message
             events = tuple(write_notes(self.s.kind, self.job.name, done))
             if done.failures:
-                return self._failed(done, events, self.s.status)
+                return self._failed(done, events, self._status)
             after = self._first()
             if not self.s.kind.words.created_first:
                 after = put_condition(after, "Created", reason, text, self.s.now)
             if after == self.s.conditions:
                 return Conclusion(self.s.status, events)
-            status = {**self.s.status, "lastReconcileTime": rfc3339(self.s.now)}
+            status = {**self._status, "lastReconcileTime": rfc3339(self.s.now)}
             return Conclusion(with_conditions(status, after), events)
 
         return conclude
@@ -269,7 +274,7 @@ class _Pass:
             after, reason = self._first(), self.s.kind.words.step_failed.get(step)
             if reason:
                 after = put_condition(after, "Created", reason, text, self.s.now)
-            return Conclusion(with_conditions(self.s.status, after), events)
+            return Conclusion(with_conditions(self._status, after), events)
 
         return conclude
 
@@ -277,7 +282,7 @@ class _Pass:
         if not done.failures:
             return None
         events = tuple(write_notes(self.s.kind, self.job.name, done))
-        return self._failed(done, events, self.s.status)
+        return self._failed(done, events, self._status)
 
     def _failed(self, done: Done, events: tuple[EventNote, ...], status: Object) -> Conclusion:
         """A write was refused: the contract of some kinds puts that into the Created condition.
@@ -291,12 +296,14 @@ class _Pass:
                 after = put_condition(after, "Created", reason, failure.message, self.s.now)
         return Conclusion(with_conditions(status, after), events)
 
-    def _concluding(self, pods: Sequence[PodView], verdict: Verdict | None) -> Concluder:
+    def _concluding(
+        self, pods: Sequence[PodView], verdict: Verdict | None, missing: Sequence[PodSlot]
+    ) -> Concluder:
         def conclude(done: Done) -> Conclusion:
             s, job = self.s, self.job
             counts = count_pods(s.kind, job, pods)
             shown = {role: s.kind.counts(job, role, found) for role, found in counts.items()}
-            status = {**s.status, "replicaStatuses": shown}
+            status = {**self._status, "replicaStatuses": shown}
             made = any(isinstance(written.write, Create) for written in done.written)
             events = (
                 *write_notes(s.kind, job.name, done),
@@ -312,10 +319,18 @@ class _Pass:
                 after = put_condition(before, verdict.type, verdict.reason, verdict.message, s.now)
                 said = _verdict_notes(verdict) if after != before else ()
             ended = verdict is not None and verdict.final
-            status = with_times(with_conditions(status, after), s.now, started=True, ended=ended)
+            # From its start on a pod that is not there is lost: so all of them have to be made.
+            began = _all_made(missing, done)
+            status = with_times(with_conditions(status, after), s.now, started=began, ended=ended)
             return Conclusion(status, (*events, *said))
 
         return conclude
+
+
+def _all_made(missing: Sequence[PodSlot], done: Done) -> bool:
+    writes = (written.write for written in done.written)
+    made = {w.name for w in writes if isinstance(w, Create) and w.resource == PODS}
+    return all(slot.name in made for slot in missing)
 
 
 def _verdict_notes(verdict: Verdict) -> tuple[EventNote, ...]:

@@ -13,6 +13,7 @@ from ascendop.api.kind import JobView, S
 from ascendop.api.model import Object
 from ascendop.apply.plan import Concluder, Conclusion, Delete, Done, Plan, Step
 from ascendop.kube.resource import POD_GROUPS, PODS, SERVICES, Resource
+from ascendop.reconciler.generation import attempt_step, stored_attempts
 from ascendop.reconciler.notes import write_notes
 from ascendop.reconciler.snapshot import Snapshot
 from ascendop.reconciler.status import put_condition, with_conditions
@@ -33,9 +34,12 @@ def finish(s: Snapshot[S]) -> Plan:
 
 def suspend(s: Snapshot[S]) -> Plan:
     """No pods while suspended; the conditions say so once."""
+    before = stored_attempts(s, s.pods)
+    unmade = before.unmade() if s.status.get("startTime") else before
     pods = [Delete(PODS, pod.name, pod.uid) for pod in s.pods if not pod.deleting]
     services = [Delete(SERVICES, found.name, found.uid) for found in s.services]
-    steps = _some([Step("clean", (*pods, *services)), Step("ungroup", tuple(_ungroup(s)))])
+    clean, ungroup = Step("clean", (*pods, *services)), Step("ungroup", tuple(_ungroup(s)))
+    steps = _some([attempt_step(s, job_resource(s), unmade), clean, ungroup])
 
     def conclude(done: Done) -> Conclusion:
         kind, name = s.kind.kind, s.row.name
