@@ -42,6 +42,7 @@ from ascendop.sim.watching import Mirror, ObjectKey
 
 PLAYERS: Final = 8  # writes in flight: a gang becomes Running together, a server is not flooded
 RETRY: Final = Backoff(0.2, 10.0)
+EARLY_S: Final = 0.001  # loops ring a timer up to their clock's resolution before its time
 POD_NETWORK: Final = ipaddress.IPv4Network("10.244.0.0/16")
 VERSION: Final = "ascendop"
 
@@ -172,8 +173,9 @@ class StagedNodes:
             resource, key = await self._ready.get()
             due = self._waiting.get((resource, key))
             obj = (self._pods if resource is PODS else self._nodes).objects.get(key)
-            if due is None or obj is None or due.timer.when() > asyncio.get_running_loop().time():
-                continue
+            now = asyncio.get_running_loop().time()
+            if due is None or obj is None or due.timer.when() > now + EARLY_S:
+                continue  # what rang was the timer of an earlier stage
             await self._play_one(resource, key, obj, due)
 
     async def _play_one(self, resource: Resource, key: ObjectKey, obj: Object, due: _Due) -> None:
