@@ -132,8 +132,8 @@ class StructForm(Generic[W, T]):
         self._bare = bare
         self._pool = pool or Pool()
         self._troubled = troubled
-        self._events = msgspec.json.Decoder(event_type(wire))
-        self._list = msgspec.json.Decoder(list_type(wire))
+        self._events = msgspec.json.Decoder(event_type(wire))  # type: ignore[arg-type]
+        self._list = msgspec.json.Decoder(list_type(wire))  # type: ignore[arg-type]
         self._object: msgspec.json.Decoder[W] = msgspec.json.Decoder(wire)
 
     def decode_list(self, body: bytes) -> Page[T]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -61,6 +62,7 @@ OBJECT_TYPES: tuple[EventType, ...] = ("ADDED", "MODIFIED", "DELETED")
 TYPES = (*OBJECT_TYPES, "BOOKMARK", "ERROR")
 
 
+@cache
 def event_type(wire: type[Any]) -> Any:  # noqa: ANN401  a type made at run time
     """The union of a kind's events, told apart by `type` wherever it stands in the line."""
     union: Any = Bookmark | Error
@@ -71,6 +73,7 @@ def event_type(wire: type[Any]) -> Any:  # noqa: ANN401  a type made at run time
     return union
 
 
+@cache
 def list_type(wire: type[Any]) -> Any:  # noqa: ANN401  a type made at run time
     item_list: Any = list[wire] | None  # type: ignore[valid-type]
     return msgspec.defstruct(
