@@ -50,6 +50,8 @@ lock: $(READY) ## Newest versions into constraints.txt; run make test before you
 ##@ Running
 simulate: $(READY) ## Every example, in virtual time
 	.venv/bin/ascendop simulate examples/*.yaml
+simulate-many: $(READY) ## Stories in bad weather, one for each of SEEDS, e.g. SEEDS=5000-9999
+	SEEDS=$(or $(SEEDS),2200-12199) $(PYTEST) -n auto test/unit/simulation/test_seeds.py
 cluster: $(READY) tools ## A real control plane with Volcano and fake nodes, until Ctrl-C
 	$(RUN) hack.controlplane --full
 bench: $(READY) tools ## Pods per second beside a bare loader, on a real control plane
@@ -65,4 +67,4 @@ $(READY): pyproject.toml constraints.txt
 	@python=$$(hack/pythons.sh main) && hack/venv.sh .venv "$$python"
 
 PHONY_DEMOS := demo demo-jax demo-mindspore
-.PHONY: help $(PHONY_DEMOS) test test-long setup check unit e2e fix generate golden verify lock simulate cluster bench tools image clean
+.PHONY: help $(PHONY_DEMOS) test test-long setup check unit e2e fix generate golden verify lock simulate simulate-many cluster bench tools image clean

@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""How a world ended, without what chance decides: names instead of uids, no times, no addresses."""
+
+import json
+import re
+
+TABLES = (
+    "ascendjobs.mindxdl.gitee.com",
+    "pytorchjobs.kubeflow.org",
+    "podgroups.scheduling.volcano.sh",
+    "pods",
+    "services",
+    "configmaps",
+)
+TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+ADDRESS = re.compile(r"\b\d{1,3}(\.\d{1,3}){3}\b")
+NODE = re.compile(r"\bnode-\d+\b")
+CHANCE = ("resourceVersion", "managedFields", "uid", "generation")
+HARDWARE = ("ascend.kubectl.kubernetes.io/", "huawei.com/")
+"""Annotations of the device plugin: which devices a pod got is the scheduler's doing."""
+
+
+def end_of(world):
+    """Every object that the operator has a say in, by table and name."""
+    uids = {
+        obj["metadata"]["uid"]: f"uid-of-{obj['kind']}-{obj['metadata']['name']}"
+        for table in TABLES
+        for obj in world.objects(table)
+    }
+    return {f"{table} {name}": obj for table in TABLES for name, obj in _plain(world, table, uids)}
+
+
+def _plain(world, table, uids):
+    for obj in world.objects(table):
+        meta = {key: v for key, v in obj["metadata"].items() if key not in CHANCE}
+        if "annotations" in meta:
+            meta["annotations"] = {
+                key: value
+                for key, value in meta["annotations"].items()
+                if not key.startswith(HARDWARE)
+            }
+        text = json.dumps({**obj, "metadata": meta, **_status(obj)}, sort_keys=True)
+        for uid, name in uids.items():
+            text = text.replace(uid, name)
+        for pattern, word in ((TIME, "TIME"), (ADDRESS, "ADDRESS"), (NODE, "NODE")):
+            text = pattern.sub(word, text)
+        plain = json.loads(text)
+        if table == "configmaps" and plain.get("data"):
+            plain["data"].pop("version", None)
+        yield plain["metadata"]["name"], plain
+
+
+def _status(obj):
+    """What of it the operator decides: of pods only the phase, the rest is their node's."""
+    status = obj.get("status") or {}
+    if obj["kind"] in {"Pod", "PodGroup"}:
+        return {"status": {"phase": status.get("phase")}}
+    if "conditions" not in status or obj["kind"] not in {"AscendJob", "PyTorchJob"}:
+        return {}
+    # What Created says, and where it stands, depends on who saw the job wait, and how often.
+    conditions = sorted(
+        (
+            {"type": "Created", "status": c["status"]} if c["type"] == "Created" else c
+            for c in status["conditions"]
+        ),
+        key=lambda c: c["type"] != "Created",
+    )
+    rest = {key: value for key, value in status.items() if key != "lastReconcileTime"}
+    return {"status": {**rest, "conditions": conditions}}
+
+
+def difference(one, other):
+    """What differs, one line for each field."""
+    return "\n".join(_lines(one, other, ""))
+
+
+def _lines(one, other, path):
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted(one.keys() | other.keys()):
+            yield from _lines(one.get(key), other.get(key), f"{path}/{key}")
+    elif one != other:
+        yield f"{path}: {_short(one)} != {_short(other)}"
+
+
+def _short(value):
+    text = json.dumps(value, sort_keys=True)
+    return text if len(text) < 600 else f"{text[:600]} …"

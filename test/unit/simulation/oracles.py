@@ -1,0 +1,204 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""What must hold at every revision of the server and in every pass of an operator."""
+
+from collections import Counter
+
+from ascendop.builder import labels as keys
+from ascendop.leader.gate import AlwaysLeads
+from ascendop.reconciler.attempts import read_attempts
+
+from .wire import Wire, is_lease, is_write  # noqa: TID252  the standard library has that name, too
+
+JOBS = ("ascendjobs.mindxdl.gitee.com", "pytorchjobs.kubeflow.org")
+STATES = ("Running", "Restarting", "Succeeded", "Failed")
+ENDS = ("Succeeded", "Failed")
+
+
+class Oracles:
+    """Fails the run at the moment at which something goes wrong, not at its end."""
+
+    def __init__(self, world):
+        self._world = world
+        self._made = Counter()
+        """How often each (job uid, role, index, attempt) was made on time."""
+        self._ranks = {}
+        self._ended = {}
+        self.created = Counter()
+        """Pods made, by name."""
+
+    # The wire.
+
+    def heard(self, wire, request):
+        """runtime:S-5 (e), runtime:L-10: only who holds the lease writes, the lease apart."""
+        gate = getattr(self._replica(wire).operator.elector, "gate", AlwaysLeads())
+        if is_lease(request) or not is_write(request) or isinstance(gate, AlwaysLeads):
+            return
+        now = self._world.loop.time()
+        assert gate.valid_until is not None and now < gate.valid_until, (
+            f"{wire.who} wrote without the lease: {request}"
+        )
+        others = [r for r in self._world.replicas if r.wire is not wire and r.leads]
+        open_too = [r.name for r in others if r.operator.elector.gate.is_open]
+        assert not open_too, f"{wire.who} and {open_too} both write: {request}"
+
+    def _replica(self, wire):
+        return next(r for r in self._world.replicas if r.wire is wire)
+
+    # The server.
+
+    def changed(self, table, change):
+        if table == "pods":
+            self._pod(change)
+        elif table in JOBS:
+            self._job(change)
+
+    def _pod(self, change):
+        """I-1 to I-3 of fault-tolerance.md 3.7; runtime:S-5 (d)."""
+        if change.old is not None or change.new is None:
+            return
+        pod = change.new.obj
+        meta = pod["metadata"]
+        labels = meta["labels"]
+        owner = meta["ownerReferences"][0]
+        slot = (owner["uid"], labels[keys.REPLICA_TYPE], labels[keys.REPLICA_INDEX])
+        if not isinstance(self._world.writer, Wire):
+            return
+        self.created[meta["name"]] += 1
+        rank = meta.get("annotations", {}).get(keys.RANK_INDEX)
+        assert self._ranks.setdefault(slot, rank) == rank, f"{meta['name']} has another rank"
+        twin = [
+            other["metadata"]["name"]
+            for other in self._world.objects("pods")
+            if other["metadata"]["uid"] != meta["uid"] and _slot_of(other) == slot
+        ]
+        assert not twin, f"{meta['name']} and {twin} have one slot"
+        if keys.ATTEMPT in labels:
+            self._attempt(slot, owner, int(labels[keys.ATTEMPT]), meta)
+
+    def _attempt(self, slot, owner, attempt, meta):
+        """runtime:W-21: the count stands in the job before the pod that it counts is made."""
+        job = self._world.find(JOBS[0], owner["name"], meta["namespace"])
+        if job is None or job["metadata"]["uid"] != owner["uid"]:
+            return  # it is being collected
+        text = (job["metadata"].get("annotations") or {}).get(keys.ATTEMPT_ANNOTATION, "")
+        recorded = read_attempts(text, ()).current
+        assert attempt == recorded, f"{meta['name']} of attempt {attempt}, the job is at {recorded}"
+        started = (job.get("status") or {}).get("startTime")
+        self._made[slot, attempt] += bool(started)
+        assert self._made[slot, attempt] <= 1, f"{meta['name']} twice in attempt {attempt}"
+
+    def _job(self, change):
+        """I-5; and ended stays ended."""
+        if change.new is None:
+            return
+        job = change.new.obj
+        status = job.get("status") or {}
+        conditions = status.get("conditions") or []
+        true = [c["type"] for c in conditions if c["status"] == "True" and c["type"] in STATES]
+        assert len(true) <= 1, f"{job['metadata']['name']} is {true}"
+        uid = job["metadata"]["uid"]
+        before = self._ended.get(uid)
+        if before is not None:
+            assert (conditions, status.get("completionTime")) == before, (
+                f"{job['metadata']['name']} had ended and changed: {before} {conditions}"
+            )
+        elif any(state in ENDS for state in true):
+            self._ended[uid] = conditions, status.get("completionTime")
+
+    # The operator.
+
+    def born(self, replica):
+        """Watch every pass of a new process: runtime:S-5 (b) and (c)."""
+        controller = replica.operator._controller
+        running, seen = set(), {}
+        take, reconcile = controller._observer.snapshot, controller.reconcile
+
+        async def alone(key):
+            assert key not in running, f"two passes over {key} at once"
+            running.add(key)
+            try:
+                return await reconcile(key)
+            finally:
+                running.discard(key)
+
+        def forward(key):
+            found = take(key)
+            for row in () if found is None else (found.row, *found.pods, *found.services):
+                version = int(row.version)
+                assert version >= seen.get(row.uid, 0), f"{row.name} was newer before"
+                seen[row.uid] = version
+            return found
+
+        controller.reconcile = alone
+        controller._observer.snapshot = forward
+
+    # The end.
+
+    def converged(self, replica):
+        """runtime:S-5 (a): an operator mirrors what the server has; no own write is left."""
+        for informer in replica.operator.mirror.informers:
+            if not informer.synced.is_set():
+                continue
+            name = informer.resource.name
+            there = {
+                (row.key, row.uid, row.revision) for row in _rows(self._world.server, informer)
+            }
+            shards = [informer.store.shard_of(s.namespace or "") for s in informer.scopes]
+            mine = {
+                (key, row.uid, int(row.version))
+                for shard in shards
+                for key, row in shard.cached().items()
+            }
+            assert mine == there, f"{replica.name} has other {name}: {mine ^ there}"
+            assert not sum(shard.written for shard in shards), f"own writes of {name} are left"
+            for shard in shards:
+                self._indexed(informer, shard)
+
+    def _indexed(self, informer, shard):
+        for name, values in shard.indexes().items():
+            wanted = {}
+            for key, row in shard.cached().items():
+                for value in informer._indexes[name](row):
+                    wanted.setdefault(value, set()).add(key)
+            found = {value: set(keys_) for value, keys_ in values.items()}
+            assert found == wanted, f"index {name} of {informer.resource.name}"
+
+    def tidy(self, replica):
+        """runtime:S-5 (g): when no job is left, nothing is remembered of any."""
+        operator = replica.operator
+        left = {
+            "queue": len(operator.queue),
+            "running": len(operator.queue.running()),
+            "failures": len(operator.queue._limiter._failures),
+            "gate": len(operator._gate),
+            "trusted": len(operator._gate._trusted),
+            "parsed": len(operator._observer._parsed),
+            "tables": len(operator._tables._kept),
+            "events waiting": len(operator._recorder._waiting),
+            "events": len(operator._recorder._series),
+            "passing": sum(
+                len(shard._passing)
+                for informer in operator.mirror.informers
+                for shard in informer._shards.values()
+            ),
+        }
+        assert not any(left.values()), f"{replica.name} remembers {left}"
+
+
+def _slot_of(pod):
+    labels, owners = pod["metadata"]["labels"], pod["metadata"].get("ownerReferences") or [{}]
+    return owners[0].get("uid"), labels.get(keys.REPLICA_TYPE), labels.get(keys.REPLICA_INDEX)
+
+
+def _rows(server, informer):
+    """What the server would list for an informer."""
+    table = server.world.storage.tables.get(informer.resource.name)
+    for scope in informer.scopes if table else ():
+        for row in table.scan(scope.namespace):
+            name = scope.fields.removeprefix("metadata.name=")
+            if (not scope.fields or row.key[1] == name) and (
+                not scope.labels or scope.labels in row.labels
+            ):
+                yield row
