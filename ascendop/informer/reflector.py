@@ -96,6 +96,8 @@ class _Conversation(Generic[T]):
     bookmarked_at: float | None = None
     longest_gap_s: float = 0.0
     """Between two bookmarks."""
+    turn_ends_at: float = 0.0
+    """When others get the loop: chunks that are all there already come without a pause."""
 
 
 class Audience(Generic[T]):
@@ -331,7 +333,6 @@ class Reflector(Generic[T]):
     async def _take(self, lines: list[bytes], talk: _Conversation[T]) -> None:
         """Apply lines in order; in slices, if there is much in them."""
         began_at = self._loop.time()
-        until = began_at + BUDGET_S
         behind = False
         counts: dict[str, int] = {}
         for n, line in enumerate(lines, 1):
@@ -341,11 +342,11 @@ class Reflector(Generic[T]):
                 self._apply(event, talk)
             else:
                 await self._apply_initial(event, talk, talk.staging)
-            if n % EVERY == 0 and self._loop.time() >= until:
+            if n % EVERY == 0 and self._loop.time() >= talk.turn_ends_at:
                 behind = True
                 self._observer.is_at("watch_backlog_bytes", sum(map(len, lines[n:])))
                 await asyncio.sleep(0)
-                until = self._loop.time() + BUDGET_S
+                talk.turn_ends_at = self._loop.time() + BUDGET_S
         self.last_event_at = now = self._loop.time()
         for kind, times in counts.items():
             self._observer.count("events_total", times, kind)

@@ -4,6 +4,7 @@
 """No callback holds the loop: probes, the lease and all other jobs wait behind it."""
 
 import asyncio
+import gc
 import time
 
 import pytest
@@ -22,6 +23,8 @@ def callbacks(monkeypatch):
     CPU time and not the clock's: how busy the machine is, is not the operator's doing.
     """
     slow = []
+    gc.collect()
+    gc.disable()  # how it pauses has tests of its own, and a policy that is not on here
     run = asyncio.Handle._run
 
     def measured(handle):
@@ -32,7 +35,8 @@ def callbacks(monkeypatch):
             slow.append((round(took, 3), repr(handle)))
 
     monkeypatch.setattr(asyncio.Handle, "_run", measured)
-    return slow
+    yield slow
+    gc.enable()
 
 
 def put(town, plural, obj):
