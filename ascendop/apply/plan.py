@@ -151,6 +151,8 @@ class TableWish:
     """<namespace>.<job> below the shared root; empty when no pod mounts one."""
     only_over_completed: bool = False
     """Write only where a completed table stands: one that never was is not called lost."""
+    waits: str = field(default="", repr=False, compare=False)
+    """Why there is no table yet, with its code, for the log; no part of what is wished."""
 
 
 @dataclass(frozen=True, slots=True)

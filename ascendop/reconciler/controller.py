@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from random import Random  # noqa: TID251  the type of an argument
 from typing import Final, Protocol
@@ -211,6 +211,8 @@ class Controller:
         plan = found.plan
         if plan.absent is not None and await self._executor.exists(plan.absent):
             return Later(SOON_S)
+        with phases.phase("withdraw"):
+            await self._withdraw(found)
         with phases.phase("write"):
             executed = await self._executor.run(key, plan.steps)
         with phases.phase("status"):
@@ -220,6 +222,16 @@ class Controller:
         with phases.phase("table"):
             outcome = await self._outcome(found, executed.done)
         return _not_after(outcome, wait_s)
+
+    async def _withdraw(self, found: _Pass) -> None:
+        """A rank table that is wrong now is called so before a new pod can read it.
+
+        Where that fails, the pods do not wait: it is tried again, and told, at the end of the pass.
+        """
+        table, s = found.plan.table, found.snapshot
+        if table is not None and table.only_over_completed and s.status.get("startTime"):
+            with suppress(AscendopError):
+                await self._tables.fulfil(s.row.namespace, s.row.uid, table)
 
     async def _decided(self, key: Key) -> _Pass | None:
         """A plan that may be executed; None when there is no such job.
@@ -316,6 +328,8 @@ class Controller:
             return Finished(after_s=0.0)
         again_s = plan.again_after_s
         if plan.table is not None:
+            if plan.table.waits:
+                self._log.debug("no rank table yet", why=plan.table.waits)
             open_s = await self._tables.fulfil(row.namespace, row.uid, plan.table)
             again_s = min((s for s in (again_s, open_s) if s is not None), default=None)
         return Finished(again_s)

@@ -31,7 +31,13 @@ def table_wish(kind: JobKind[S], job: JobView[S], pods: Sequence[PodView]) -> Ta
         return TableWish(found.content, place, directory)
     if not found.withdraw:
         return None
-    return TableWish(initializing(facts.version), place, directory, only_over_completed=True)
+    return TableWish(
+        initializing(facts.version),
+        place,
+        directory,
+        only_over_completed=True,
+        waits=f"{found.reason}: {found.message}",
+    )
 
 
 def _mounts_table(job: JobView[S]) -> bool:
