@@ -151,7 +151,7 @@ async def _running(node: LocalNode) -> AsyncIterator[None]:
 async def _introduce(address: Address, root: Path) -> None:
     kubeconfig = root / "kubeconfig"
     address.write_kubeconfig(kubeconfig, namespace="default")
-    print(f"cluster: kubectl --kubeconfig {kubeconfig} get pods", flush=True)
+    print(f"cluster, until this ends: kubectl --kubeconfig {kubeconfig} get pods", flush=True)
 
 
 async def _watch(house: House, operator: Operator, ending: asyncio.Event, args: Namespace) -> None:
