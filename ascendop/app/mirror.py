@@ -167,6 +167,7 @@ class Mirror:
             retries=self.retries.store,
             groups_served=lambda: has(POD_GROUPS.name),
             queues_known=lambda: has(QUEUES.name),
+            priorities_known=self.priorities.synced.is_set,
         )
 
     def caches(self) -> Mapping[Resource, Cache[Any]]:

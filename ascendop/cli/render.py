@@ -168,6 +168,7 @@ class Rendering:
             queues_known=False,
             queue=None,
             priorities=priorities,
+            priorities_known=False,
             clusterd=self.clusterd,
         )
 

@@ -15,10 +15,11 @@ PRIORITY = "PriorityClassUnused"
 UNKNOWN = "PriorityClassUnknown"
 
 
-def gang_advice(gang: GangSpec, priorities: Mapping[str, int]) -> tuple[Problem, ...]:
+def gang_advice(gang: GangSpec, priorities: Mapping[str, int] | None) -> tuple[Problem, ...]:
     """Warnings about a gang that will be scheduled otherwise than its author may think.
 
-    priorities:  value by name of PriorityClass, as for build_pod_group.
+    priorities:  value by name of PriorityClass, as for build_pod_group; None where they cannot be
+                 read.
     Source:      scheduling.md SCH-10, SCH-65, SCH-67, SCH-74.
     """
     return (*_size(gang), *_classes(gang, priorities))
@@ -39,13 +40,13 @@ def _size(gang: GangSpec) -> Iterator[Problem]:
         yield Problem(path, what, f"write at most {at_first}, or leave it out", ADMISSION)
 
 
-def _classes(gang: GangSpec, priorities: Mapping[str, int]) -> Iterator[Problem]:
+def _classes(gang: GangSpec, priorities: Mapping[str, int] | None) -> Iterator[Problem]:
     on_gang = gang.policy.priority_class if gang.policy else None
     for role in gang.roles:
         if not role.priority_class:
             continue
         path = f"{role.name}.template.spec.priorityClassName"
-        if role.priority_class not in priorities:
+        if priorities is not None and role.priority_class not in priorities:
             what = f"no PriorityClass is called {role.priority_class!r}; it counts as 0"
             yield Problem(path, what, "create it, or name another", UNKNOWN)
         elif not on_gang:

@@ -38,7 +38,7 @@ from ascendop.kube.resource import POD_GROUPS, PODS, QUEUES, SERVICES
 from ascendop.reconciler.attempts import Attempts, next_attempts
 from ascendop.reconciler.finish import finish, job_resource, suspend
 from ascendop.reconciler.generation import attempt_step, stored_attempts
-from ascendop.reconciler.group import wanted_group
+from ascendop.reconciler.group import group_notes, wanted_group
 from ascendop.reconciler.notes import exit_notes, template_notes, write_notes
 from ascendop.reconciler.pods import PodDiff, diff_pods, is_backup, slots
 from ascendop.reconciler.refuse import refuse, unknown_queue
@@ -255,7 +255,11 @@ class _Pass:
     def _waiting(self, waiting: Waiting) -> Concluder:
         def conclude(done: Done) -> Conclusion:
             reason, text = waiting.reason, waiting.message
-            events = tuple(write_notes(self.s.kind, self.job.name, done))
+            grouped = self.s.group is None and bool(done.written)
+            events = (
+                *write_notes(self.s.kind, self.job.name, done),
+                *(group_notes(self.s, self.job) if grouped else ()),
+            )
             if done.failures:
                 return self._failed(done, events, self._status)
             after = self._first()

@@ -1,15 +1,17 @@
 # SPDX-FileCopyrightText: The ascendop authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""The PodGroup that a job should have."""
+"""The PodGroup that a job should have, and what is odd about it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 
 from ascendop.api.kind import JobKind, JobView, S
 from ascendop.api.model import Object
+from ascendop.apply.plan import EventNote
 from ascendop.builder.pod import pod_group_of
+from ascendop.gang.advice import gang_advice
 from ascendop.gang.podgroup import GangRole, GangSpec, build_pod_group
 from ascendop.reconciler.snapshot import Snapshot
 
@@ -18,26 +20,30 @@ def wanted_group(s: Snapshot[S], job: JobView[S]) -> Object:
     """Our fields of the PodGroup, for server-side apply. Not to be changed: passes share it."""
     priorities = s.world.priorities
     what = "group", tuple(sorted(priorities.items()))
-    return job.once(what, lambda: _build(s.kind, job, priorities))
+    return job.once(what, lambda: build_pod_group(_gang(s.kind, job), priorities))
 
 
-def _build(kind: JobKind[S], job: JobView[S], priorities: Mapping[str, int]) -> Object:
+def group_notes(s: Snapshot[S], job: JobView[S]) -> Iterator[EventNote]:
+    """Warnings for whoever wonders later why the gang does not start, or not first."""
+    known = s.world.priorities if s.world.priorities_known else None
+    for problem in gang_advice(_gang(s.kind, job), known):
+        yield EventNote("Warning", problem.reason, str(problem), "Validate")
+
+
+def _gang(kind: JobKind[S], job: JobView[S]) -> GangSpec:
     style = kind.gang
     leaders = {role.name for role in kind.roles(job.labels) if role.leader}
-    return build_pod_group(
-        GangSpec(
-            namespace=job.namespace,
-            name=pod_group_of(kind, job),
-            labels=job.labels if style.copies_labels else {},
-            annotations=job.annotations,
-            owner=job.owner,
-            roles=tuple(
-                GangRole(role, replica.count, replica.template, leader=role in leaders)
-                for role, replica in job.replicas.items()
-            ),
-            policy=job.run_policy.scheduling_policy,
-            task_members=style.task_members,
-            extra_labels=style.extra_labels(job.annotations),
+    return GangSpec(
+        namespace=job.namespace,
+        name=pod_group_of(kind, job),
+        labels=job.labels if style.copies_labels else {},
+        annotations=job.annotations,
+        owner=job.owner,
+        roles=tuple(
+            GangRole(role, replica.count, replica.template, leader=role in leaders)
+            for role, replica in job.replicas.items()
         ),
-        priorities,
+        policy=job.run_policy.scheduling_policy,
+        task_members=style.task_members,
+        extra_labels=style.extra_labels(job.annotations),
     )

@@ -53,6 +53,7 @@ class Stores:
     """At most the one ConfigMap of the NPU scheduler plug-in."""
     groups_served: Callable[[], bool]
     queues_known: Callable[[], bool]
+    priorities_known: Callable[[], bool]
 
 
 class Observer:
@@ -129,6 +130,7 @@ class Observer:
             queues_known=stores.queues_known(),
             queue=self._queue(runnable) if runnable else None,
             priorities=self._priorities(runnable) if runnable else {},
+            priorities_known=stores.priorities_known(),
             clusterd=self._clusterd(),
             retries_left=self._retries_left(runnable) if runnable else None,
         )

@@ -31,6 +31,8 @@ class World:
     """The queue that the job names."""
     priorities: Mapping[str, int]
     """Values of the PriorityClasses that the job's templates name."""
+    priorities_known: bool
+    """A class that is not among them does not exist; else we only may not read it."""
     clusterd: str
     """Address of MindCluster's clusterd, or its domain."""
     retries_left: int | None = None

@@ -184,6 +184,7 @@ def world(**fields):
         "queues_known": True,
         "queue": queue(),
         "priorities": {},
+        "priorities_known": True,
         "clusterd": CLUSTERD_IP,
     }
     return World(**defaults | fields)

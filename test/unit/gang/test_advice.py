@@ -46,3 +46,9 @@ def test_what_is_odd_about_a_gang(gang, want):
     got = [str(problem) for problem in gang_advice(gang, {"hi": 100})]
     assert len(got) == len(want)
     assert all(text in line for text, line in zip(want, got, strict=True))
+
+
+def test_classes_that_cannot_be_read_are_not_called_unknown():
+    unknown = make.gang(role("Worker", 1, priority_class="none"), policy={"priorityClass": "hi"})
+    assert gang_advice(unknown, None) == ()
+    assert [problem.reason for problem in gang_advice(unknown, {})] == ["PriorityClassUnknown"]

@@ -3,6 +3,8 @@
 
 """What is made for a job, and when; ascendjob.md 4, 12.2 and 12.3."""
 
+from dataclasses import replace
+
 import pytest
 
 from ascendop.apply.plan import Failure
@@ -32,6 +34,17 @@ def test_a_recover_strategy_even_an_empty_one_marks_the_gang():
     """ascendjob:P7"""
     meta = group_of(job(annotations={"recover-strategy": ""}))["metadata"]
     assert meta["labels"]["process-recover-enable"] == "on"
+
+
+def test_what_is_odd_about_a_gang_is_told_when_it_is_made_and_never_again():
+    """scheduling:SCH-65: who wrote it learns of it before wondering why nothing starts."""
+    policy = {"schedulingPolicy": {"minAvailable": 9}}
+    seen = replace(make.snapshot(job(policy=policy)), group=None)
+    plan = decide(seen)
+    (event,) = make.concluded(plan).events
+    assert (event.type, event.reason) == ("Warning", "GangNeverFits")
+    assert event.note.startswith("schedulingPolicy.minAvailable: is 9, but the job has 2 pods")
+    assert make.concluded(decide(after(seen, plan))).events == ()
 
 
 def test_limits_count_where_there_are_no_requests():
