@@ -135,6 +135,17 @@ def test_the_table_of_kinds_is_the_generated_one():
         assert row.replace("](", "](docs/kinds/") in readme
 
 
+def test_news_are_one_sentence_each_under_a_name_that_towncrier_knows():
+    for fragment in (ROOT / "changelog.d").iterdir():
+        name, kind, suffix = fragment.name.split(".")
+        assert name, fragment
+        assert kind in {"added", "changed", "fixed", "removed", "security"}, fragment
+        assert suffix == "md", fragment
+        text = fragment.read_text().strip()
+        assert text.endswith("."), fragment
+        assert "\n" not in text, fragment
+
+
 @pytest.mark.parametrize("kind", load_kinds())
 def test_every_kind_has_a_page_with_an_example_and_a_runnable_file(kind):
     page = (ROOT / "docs" / "kinds" / f"{kind.lower()}.md").read_text()
