@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The ascendop authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""The JSONPath of printer columns: fields, indexes, and the one filter that people write."""
+"""The JSONPath of printer columns: fields, indexes, slices, and the filter that people write."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 _TOKEN = re.compile(
     r"""\.(?P<field>(?:\\.|[^.\[\\])+)
       | \[(?P<index>-?\d+)\]
+      | \[(?P<first>-?\d*):(?P<end>-?\d*)\]
       | \['(?P<quoted>(?:\\.|[^'])+)'\]
       | \[(?P<all>\*)\]
       | \[\?\(\s*@\.(?P<on>[^=\s]+)\s*==\s*(?P<quote>["'])(?P<value>.*?)(?P=quote)\s*\)\]""",
@@ -52,6 +53,8 @@ def find(obj: Any, path: str) -> list[Any]:
 def _step(found: re.Match[str]) -> Step:
     if found["index"] is not None:
         return ("index", found["index"], "")
+    if found["first"] is not None:
+        return ("slice", found["first"], found["end"])
     if found["all"]:
         return ("all", "", "")
     if found["on"]:
@@ -69,6 +72,8 @@ def _take(value: Any, step: Step) -> Iterator[Any]:
         return
     elif kind == "index":
         yield from value[int(name) :][:1]
+    elif kind == "slice":
+        yield from value[int(name or 0) : int(wanted) if wanted else None]
     elif kind == "all":
         yield from value
     else:
