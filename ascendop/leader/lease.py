@@ -183,9 +183,11 @@ class Elector:
             self._nudge.clear()
             async with asyncio.timeout(self._times.renew_s / 2):
                 return await self._try()
-        except (ApiError, TransportError, TimeoutError) as error:
+        except ApiError as error:  # nobody else may be able to take it either
+            log.warning("lease not taken", error=str(error))
+        except (TransportError, TimeoutError) as error:
             log.debug("lease not read", error=str(error) or "no answer in time")
-            return False
+        return False
 
     async def _try(self) -> bool:
         """One attempt to take the lease: True when it is ours now."""

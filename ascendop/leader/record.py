@@ -18,6 +18,8 @@ from ascendop.kube.resource import Object
 
 RELEASED_S = 1
 """leaseDurationSeconds of a Lease given back; an empty holder alone may be an edit."""
+MOST = 2**31 - 1
+"""leaseTransitions has 32 bits: one more would be refused, and nobody could lead ever after."""
 SAFETY_FACTOR = 1.2
 """A follower waits up to this much longer than `retry_s`: they shall not march in step."""
 
@@ -121,7 +123,7 @@ class Sight:
         spec = dict(spec_of(self.found))
         if spec.get("holderIdentity") != self.me:
             spec["acquireTime"] = rfc3339_micro(wall)
-            spec["leaseTransitions"] = self.transitions + (self.found is not None)
+            spec["leaseTransitions"] = min(self.transitions + (self.found is not None), MOST)
         spec["holderIdentity"] = self.me
         spec["leaseDurationSeconds"] = math.ceil(
             self.lease_s

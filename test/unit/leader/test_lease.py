@@ -166,6 +166,28 @@ async def test_an_epoch_grows_with_every_change_of_leader(server):
     assert epochs == [0, 1, 2]
 
 
+async def test_an_epoch_that_cannot_grow_keeps_nobody_from_leading(server):
+    spec = {"leaseTransitions": 2**31 - 1}
+    server.create({"metadata": {"name": "ascendop", "namespace": "ops"}, "spec": spec})
+    a = replica(server, "a")
+    async with asyncio.TaskGroup() as tasks:
+        a.start(tasks)
+        await settle()
+        assert a.gate_open and a.elector.epoch == 2**31 - 1
+        a.stop.set()
+
+
+async def test_a_refusal_of_the_lease_is_written_down(server, caplog):
+    a = replica(server, "a")
+    a.network.refusal = ForbiddenError(403, "leases is forbidden")
+    async with asyncio.TaskGroup() as tasks:
+        task = a.start(tasks)
+        await settle()
+        task.cancel()
+    assert caplog.records[0].message == "lease not taken"
+    assert "leases is forbidden" in caplog.records[0].keys["error"]
+
+
 async def test_fields_that_we_do_not_know_survive_our_writes(server):
     server.create(
         {
