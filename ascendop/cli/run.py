@@ -202,6 +202,8 @@ async def _collect(operator: Operator, collector: Collector) -> None:
     collector.before_sync()
     await operator.synced.wait()
     collector.synced()
+    for informer in operator.mirror.informers:
+        informer.swapped = collector.resynced
     await collector.keep(lambda: not operator.leads)
 
 

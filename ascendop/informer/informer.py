@@ -86,9 +86,9 @@ class Informer(Generic[T]):
         """Set when an own write was never confirmed: somebody should compare store and server."""
         self.state_changed: Callable[[], None] | None = None
         """Called when a reflector's state changes."""
-        self._source = source
-        self._form = form
-        self._rng = rng
+        self.swapped: Callable[[int, int], None] | None = None
+        """Called after a relist: how many objects it changed, and how many there are."""
+        self._source, self._form, self._rng = source, form, rng
         self._policy = policy or SyncPolicy()
         self._observer: InformerObserver = observer or NobodyCounts()
         self._indexes: dict[str, IndexFn[T]] = dict(indexes or {})
@@ -127,19 +127,6 @@ class Informer(Generic[T]):
                 self._group.create_task(self._replay_to_latecomers())
         finally:
             self._group = None
-
-    def add_namespace(self, namespace: str) -> None:
-        """Mirror one more namespace; `synced` is clear until it has been listed."""
-        if "" in self._scopes or namespace in self._scopes:
-            return
-        pattern = next(iter(self._scopes.values()))
-        self._scopes[namespace] = Scope(
-            namespace, pattern.labels, pattern.fields, pattern.metadata_only
-        )
-        self._shards[namespace] = self._new_shard()
-        self.synced.clear()
-        if self._group is not None:
-            self._reflect(self._group, namespace)
 
     async def clear(self) -> None:
         """The kind is not served any more: empty the store, and tell handlers that all is gone.
@@ -212,7 +199,9 @@ class Informer(Generic[T]):
             self._scopes[namespace],
             self._form,
             self._shards[namespace],
-            Audience(self._tell, self._present, self._one_synced, self._state_changed),
+            Audience(
+                self._tell, self._present, self._one_synced, self._swapped, self._state_changed
+            ),
             rng=self._rng,
             policy=self._policy,
             observer=self._observer,
@@ -239,6 +228,10 @@ class Informer(Generic[T]):
             for registration in self._registrations:
                 if registration.live:
                     registration.synced.set()
+
+    def _swapped(self, changed: int) -> None:
+        if self.swapped is not None:
+            self.swapped(changed, len(self.store))
 
     def _state_changed(self) -> None:
         if self.state_changed is not None:

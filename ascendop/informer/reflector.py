@@ -108,6 +108,7 @@ class Audience(Generic[T]):
         tell: Callable[[Change[T]], None],
         present: Callable[[], Callable[[Change[T]], None]],
         synced: Callable[[], None],
+        swapped: Callable[[int], None],
         changed: Callable[[], None],
     ) -> None:
         self.tell = tell
@@ -116,6 +117,8 @@ class Audience(Generic[T]):
         """For the changes of a swap: tells those only who are there now, not who comes later."""
         self.synced = synced
         """The first swap has been told to everybody."""
+        self.swapped = swapped
+        """Another swap has been told to everybody: of so many objects something was new."""
         self.changed = changed
         """The state is another."""
 
@@ -411,13 +414,17 @@ class Reflector(Generic[T]):
         self._question.answered()
         self._recovery.synced()
         self._flows(State.WATCHING)
+        told = 0
         async for change in in_slices(changes):
             if change is not None:
                 tell(change)
+                told += not change.unchanged
         self.last_event_at = self._loop.time()
         if not self.synced:
             self.synced = True
             self._audience.synced()
+        else:
+            self._audience.swapped(told)
         log.debug("listed", resource=self.resource.name, objects=len(self.shard), version=version)
 
     # Trouble

@@ -54,8 +54,8 @@ class Collector:
         gc.enable()
         gc.set_threshold(*THRESHOLDS)
 
-    def resynced(self, *, replaced: int, of: int) -> None:
-        """A cache of so many objects was got anew, and so many of them differ."""
+    def resynced(self, replaced: int, of: int) -> None:
+        """A cache was got anew: so many of its objects differ, of so many."""
         if of and replaced / of > REPLACED:
             self.refreeze()
 

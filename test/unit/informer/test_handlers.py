@@ -100,11 +100,28 @@ async def test_one_reflector_per_namespace_feeds_one_store(source, pods, running
         await asyncio.sleep(0.1)
         one, two = (informer.store.shard_of(ns) for ns in ("one", "two"))
         assert one.number > two.number, "positions are apart"
-        informer.add_namespace("three")
-        assert not informer.synced.is_set()
+    assert source.count("initial") == 2
+
+
+async def test_a_relist_is_told_with_what_it_changed_and_the_first_list_is_not(
+    source, pods, running
+):
+    """runtime:P-13"""
+    for name in "abcd":
+        source.put(name)
+    informer, seen = pods(source), []
+    informer.swapped = lambda changed, of: seen.append((changed, of))
+    async with running(informer):
         await informer.synced.wait()
-        assert informer.store.get("three", "c") is not None
-    assert source.count("initial") == 3
+        informer.resync("test")
+        await asyncio.sleep(10)
+        assert seen == [(0, 4)]
+        source.cut()
+        source.put("b", node="n1")
+        source.delete("c")
+        source.compact()
+        await asyncio.sleep(10)
+    assert seen == [(0, 4), (2, 3)]
 
 
 async def test_a_denied_namespace_keeps_the_whole_from_being_synced(source, pods, running):

@@ -60,7 +60,7 @@ def test_a_resync_that_replaced_a_fifth_is_frozen_again(collector, replaced, of,
     collector.synced()
     before = gc.get_freeze_count()
     cache = [[n] for n in range(5_000)]
-    collector.resynced(replaced=replaced, of=of)
+    collector.resynced(replaced, of)
     assert (gc.get_freeze_count() - before > len(cache) - 100) == frozen
 
 
