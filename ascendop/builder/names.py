@@ -11,7 +11,6 @@ from typing import Final
 
 MAX_NAME: Final = 63
 """Pod names double as host names and label values."""
-MAX_JOB_NAME: Final = 253
 HOST_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 """A DNS-1035 label, which a Service's name has to be; a job's name may be more."""
 

@@ -21,7 +21,6 @@ from ascendop.errors import NotLeaderError, UsageError
 from ascendop.informer.informer import NotSyncedError
 from ascendop.kube.errors import ApiError, TransportError
 
-BUG: Final = 1
 OUT_OF_REACH: Final = 3
 LEASE_LOST: Final = 4
 INTERRUPTED: Final = 130

@@ -29,11 +29,6 @@ class LineSplitter:
         """Pieces of the line whose end has not come yet."""
         self._begun_bytes = 0
 
-    @property
-    def begun_bytes(self) -> int:
-        """Bytes of a line whose end has not come; at the end of a stream it never will."""
-        return self._begun_bytes
-
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that this chunk completes, without their ends; empty lines are left out."""
         lines = chunk.split(b"\n")

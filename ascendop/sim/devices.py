@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 from ascendop.backoff import Backoff
 from ascendop.kube.client import Client
 from ascendop.kube.errors import ApiError, NotFoundError, TransportError
-from ascendop.kube.resource import NODES, PODS, Object
+from ascendop.kube.resource import PODS, Object
 from ascendop.sim.amounts import parse_amounts, requests_of, whole
 from ascendop.sim.nodes import (
     FIRST_ADDRESS,
@@ -244,13 +244,3 @@ def ended(pod: Mapping[str, Any]) -> bool:
 
 def _waits(pod: Object) -> bool:
     return bool(pod["spec"].get("nodeName")) and not ended(pod) and not has_devices(pod)
-
-
-async def run_device_plugin(client: Client) -> NoReturn:
-    """With mirrors of its own."""
-    pods, nodes = Mirror(client, PODS), Mirror(client, NODES)
-    plugin = DevicePlugin(client, pods=pods, nodes=nodes)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(pods.run())
-        group.create_task(nodes.run())
-        await plugin.run()

@@ -107,17 +107,6 @@ class Registry:
     def find(self, group: str, version: str, plural: str) -> Served | None:
         return self._served.get((group, version, plural))
 
-    def by_kind(self, api_version: str, kind: str) -> Served | None:
-        """The resource an owner reference means."""
-        return next(
-            (
-                served
-                for served in self
-                if served.resource.kind == kind and served.resource.api_version == api_version
-            ),
-            None,
-        )
-
     def of_table(self, table: str) -> Served:
         """Any version of what is in a table."""
         return next(served for served in self if served.table == table)
