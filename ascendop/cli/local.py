@@ -24,6 +24,7 @@ from ascendop.app.operator import Operator
 from ascendop.cli.files import Located, load_objects
 from ascendop.cli.house import House
 from ascendop.cli.parser import LEVELS, port, seconds
+from ascendop.cli.runnable import check_commands
 from ascendop.cli.view import Lines, Look, Screen, look_at, verdict
 from ascendop.clock import wall
 from ascendop.errors import UsageError
@@ -67,6 +68,7 @@ def add_parser(sub: _SubParsersAction[ArgumentParser]) -> None:
 def run(args: Namespace) -> int:
     """The jobs' end as exit code: 0 all succeeded, 5 one failed, 6 one has not finished."""
     located = load_objects(args.files, sys.stdin)
+    check_commands(located)
     nodes = [parse_nodes(text) for text in args.nodes or ("2x8 910B",)]
     configure(args.log_level, "text")
     root = _root(args.root)

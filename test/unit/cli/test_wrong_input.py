@@ -59,7 +59,8 @@ def sentence(err):
 
 def job_file(folder):
     file = folder / "job.yaml"
-    file.write_text(yaml.safe_dump(make.job()))
+    roles = {role: make.replica(1, command=["true"]) for role in ("Master", "Worker")}
+    file.write_text(yaml.safe_dump(make.job(**roles)))
     return str(file)
 
 
@@ -202,6 +203,20 @@ def test_a_kind_that_is_not_served_and_every_other_refusal_is_told_at_once(typed
     )
     assert second.startswith(f"{file}, document 3: ")
     assert "spec.replicaSpecs.Master.replicas" in second
+
+
+def test_containers_that_say_nothing_to_run(typed, tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(make.job(Master=make.replica(1, command=["true"]), Worker=1)))
+    code, err = typed("local", str(file))
+    assert (code, sentence(err)) == (
+        2,
+        (
+            f"{file}, document 1: spec.replicaSpecs.Worker.template.spec.containers[0].command: "
+            "is missing; there is no image here, and each container is a process of this machine: "
+            "write what to run"
+        ),
+    )
 
 
 @pytest.mark.real_time
