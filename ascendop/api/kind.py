@@ -132,8 +132,6 @@ class Words:
     """Reason and message of the first condition."""
     invalid: str
     """Reason of the Failed condition of a job that cannot run as written."""
-    failed: str
-    """Reason of the Failed condition."""
     step_failed: Mapping[str, str]
     """Reason of a Created condition by the step that failed; a step without one only has Events."""
     pod_scheduler_event: str
@@ -155,8 +153,8 @@ def no_problems(_row: JobRow, _spec: S, _replicas: Mapping[str, ReplicaSpec]) ->
     return ()
 
 
-def no_table(_job: JobView[S]) -> bool:
-    """A kind that has no rank table."""
+def never(_job: JobView[S]) -> bool:
+    """Of no job of this kind."""
     return False
 
 
@@ -225,7 +223,7 @@ class JobKind(Generic[S]):
     validate: Callable[[JobRow, S, Mapping[str, ReplicaSpec]], Sequence[Problem]] = no_problems
     scheduler: Callable[[JobView[S]], str] = no_scheduler
     """Scheduler that the spec asks for; empty for the gang's own."""
-    elastic: Callable[[JobView[S]], bool] = no_table
+    elastic: Callable[[JobView[S]], bool] = never
     """The job may run with fewer pods than it asks for."""
     counts: Callable[[JobView[S], str, Counts], Object] = plain_counts
     counts_terminating: bool = True
@@ -234,7 +232,7 @@ class JobKind(Generic[S]):
     """Lost pods come back as a new generation, which the version label and the limit count."""
     attempt_limit: Callable[[JobView[S]], int] = no_retry
     """Generations beyond the first that may be lost; 0 or less for no limit."""
-    has_rank_table: Callable[[JobView[S]], bool] = no_table
+    has_rank_table: Callable[[JobView[S]], bool] = never
     cleans_pending: bool = False
     """Pending pods go at the end whatever the policy: they hold a place that nobody will use."""
     replaces_failed: bool = False

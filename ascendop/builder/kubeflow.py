@@ -94,7 +94,6 @@ def kubeflow_words(kind: str) -> Words:
     return Words(
         created=(f"{kind}Created", kind + " {job} is created."),
         invalid=f"{kind}Failed",
-        failed=f"{kind}Failed",
         step_failed={},
         pod_scheduler_event="SetPodTemplateSchedulerName",
         restart_policy_event="SetPodTemplateRestartPolicy",

@@ -15,11 +15,11 @@ from pydantic import Field
 
 from ascendop.api.job import ReplicaSpec, RunPolicy
 from ascendop.api.kind import GangStyle, JobKind, JobView, PodSlot, Role, Site, Words
-from ascendop.api.life import Facts, Verdict
 from ascendop.api.model import Model, Object
 from ascendop.builder import ascend
 from ascendop.builder import labels as keys
 from ascendop.builder.ascend_env import ascend_env
+from ascendop.builder.ascend_life import ASCEND_LIFE
 from ascendop.builder.ascend_rules import ascend_problems, queue_problem
 from ascendop.builder.names import pod_name
 from ascendop.builder.pod import build_service, named_ports
@@ -92,69 +92,6 @@ def attempt_limit(job: Job) -> int:
     return int(job.labels.get(keys.FAULT_RETRY_TIMES) or 0)
 
 
-def out_of_attempts(f: Facts) -> Verdict | None:
-    if 0 < f.attempt_limit < f.attempt:
-        text = f"Job {f.job} has failed because it has reached the specified backoff limit"
-        return Verdict("Failed", "JobFailed", text)
-    return None
-
-
-def overdue(f: Facts) -> Verdict | None:
-    if f.overdue:
-        text = f"Job {f.job} has failed because it was active longer than specified deadline"
-        return Verdict("Failed", "DeadlineExceeded", text)
-    return None
-
-
-def exit_code_retried(f: Facts) -> Verdict | None:
-    if f.restarting:
-        text = f"Job {f.job} is restarting because {f.restarting[0]} replica(s) failed."
-        reason = "jobRestarting"  # the spelling is the contract's
-        return Verdict("Restarting", reason, text, (("Warning", reason), ("Normal", reason)))
-    return None
-
-
-def retried_unconditionally(f: Facts) -> Verdict | None:
-    left = f.retries_left or 0
-    if f.sum("failed") and f.gang and f.retry_wanted and left > 0:
-        text = (
-            f"Job <{f.namespace}/{f.job}> is unconditional retry job "
-            f"and remain retry times is <{left}>."
-        )
-        return Verdict("Restarting", "JobRestarting", text)
-    return None
-
-
-def retries_used_up(f: Facts) -> Verdict | None:
-    if f.sum("failed") and f.gang and f.retry_wanted and f.retries_left == 0:
-        text = (
-            f"Job <{f.namespace}/{f.job}> has failed because pod failed "
-            "and remain retry times is 0."
-        )
-        return Verdict("Failed", "JobFailed", text)
-    return None
-
-
-def failed(f: Facts) -> Verdict | None:
-    if f.sum("failed") and "Restarting" not in f.conditions:
-        text = f"Job <{f.namespace}/{f.job}> has failed because has pod failed."
-        return Verdict("Failed", "JobFailed", text)
-    return None
-
-
-def running(f: Facts) -> Verdict | None:
-    if f.sum("active") and not f.sum("failed"):
-        return Verdict("Running", "JobRunning", f"Job {f.namespace}/{f.job} is running.")
-    return None
-
-
-def succeeded(f: Facts) -> Verdict | None:
-    if f.total and f.sum("succeeded") == f.total:
-        text = f"Job<{f.namespace}-{f.job}> successfully completed."
-        return Verdict("Succeeded", "JobRunning", text)
-    return None
-
-
 KIND = JobKind(
     kind="AscendJob",
     group="mindxdl.gitee.com",
@@ -190,7 +127,6 @@ KIND = JobKind(
     words=Words(
         created=("JobCreated", "Job {job} is create."),
         invalid="JobValidFailed",
-        failed="JobFailed",
         step_failed={
             "group": "SyncPodGroupFailed",
             "services": "SyncServiceFailed",
@@ -201,16 +137,7 @@ KIND = JobKind(
         unknown_queue=queue_problem,
         restart_policy_event="SettedPodTemplateRestartPolicy",
     ),
-    rules=(
-        out_of_attempts,
-        overdue,
-        exit_code_retried,
-        retried_unconditionally,
-        retries_used_up,
-        failed,
-        running,
-        succeeded,
-    ),
+    rules=ASCEND_LIFE,
     validate=lambda row, spec, found: ascend_problems(row, spec.success_policy or "", found),
     scheduler=lambda job: job.spec.scheduler_name or "",
     cleans_pending=True,

@@ -49,7 +49,6 @@ _CALLS: Final = {
 _WORDS: Final = {
     "created": "condition Created",
     "invalid": "condition Failed",
-    "failed": "condition Failed",
     "step_failed": "condition Created",
     "pod_scheduler_event": "Event (Warning)",
     "restart_policy_event": "Event (Warning)",
