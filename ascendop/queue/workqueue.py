@@ -104,9 +104,9 @@ class WorkQueue(Generic[K]):
         self._getters: deque[asyncio.Future[None]] = deque()
         """Workers that found nothing. A resolved one is not in it: it is on its way back."""
         self._timer: asyncio.Handle | None = None
+        """Armed for the first due time, or before it, as long as keys wait."""
         self._rings_at = 0.0
         """When the timer rings. Kept here: uvloop's handles of what is due now do not know it."""
-        """Armed for the first due time, or before it, as long as keys wait."""
         self._mode = _Mode.OPEN
         self._drained: list[asyncio.Future[None]] = []
         """Those who wait for the end of `drain`."""
