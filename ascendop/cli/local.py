@@ -25,7 +25,7 @@ from ascendop.cli.files import Located, load_objects
 from ascendop.cli.house import House
 from ascendop.cli.parser import LEVELS, port, seconds
 from ascendop.cli.runnable import check_commands
-from ascendop.cli.view import Lines, Look, Screen, look_at, verdict
+from ascendop.cli.view import Lines, Look, Screen, look_at, printable, verdict
 from ascendop.clock import wall
 from ascendop.errors import UsageError
 from ascendop.settings import Settings
@@ -37,6 +37,8 @@ from ascendop.sim.server import ApiServer
 from ascendop.telemetry.log import configure
 
 LOOK_S: Final = 0.25
+LAST_LINES: Final = 10
+"""Of each container, at the end; the rest is in its log."""
 TABLES: Final = "user/mindx-dl/ranktable"
 
 
@@ -190,7 +192,8 @@ def _conclude(node: LocalNode, look: Look) -> None:
             for container in pod.containers:
                 path = node.logs.path(pod.namespace, pod.name, container.name)
                 said = last_words(path) if path.exists() else ""
-                print(f"{pod.name}/{container.name} | {said.strip()}")
+                for line in printable(said).strip().splitlines()[-LAST_LINES:] or [""]:
+                    print(f"{pod.name}/{container.name} | {line}")
         print(f"{job.title}: {job.state or 'not begun'} ({job.reason})")
     print(f"logs: {node.logs.root}", flush=True)
 

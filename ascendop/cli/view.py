@@ -6,19 +6,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Final, Self
 
 import msgspec
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
+from ascendop.api.model import Object
 from ascendop.api.observed import PodView
 from ascendop.app.mirror import Mirror
 from ascendop.builder.names import rank_table_config_map
 from ascendop.cli.house import House, JobState
 from ascendop.kube.errors import NotFoundError
-from ascendop.kube.resource import CONFIGMAPS
+from ascendop.kube.resource import CONFIGMAPS, PODS
 from ascendop.reconciler.observe import OWNER
 
 _COLORS: Final = {
@@ -36,12 +39,12 @@ class _Status(msgspec.Struct):
 class Look:
     """One look at everything: jobs as the server has them, the rest as the operator sees it."""
 
-    def __init__(
-        self, jobs: list[JobState], mirror: Mirror, tables: dict[tuple[str, str], str]
-    ) -> None:
+    def __init__(self, jobs: list[JobState], mirror: Mirror) -> None:
         self.jobs = jobs
+        self.tables: dict[tuple[str, str], str] = {}
+        self.waits: dict[str, str] = {}
+        """Of pods by uid: what a container waits for, in the words of its node."""
         self._mirror = mirror
-        self._tables = tables
 
     def pods(self, job: JobState) -> list[PodView]:
         """In order of names."""
@@ -63,22 +66,49 @@ class Look:
 
     def table(self, job: JobState) -> str:
         """State of the rank table; empty for a job without one."""
-        return self._tables.get((job.namespace, job.name), "")
+        return self.tables.get((job.namespace, job.name), "")
+
+    def pod(self, pod: PodView) -> str:
+        """What there is to say of a pod."""
+        return _pod_text(pod, self.waits.get(pod.uid, ""))
 
 
 async def look_at(house: House, mirror: Mirror) -> Look:
     """Take a look."""
-    jobs = await house.jobs()
-    tables = {}
-    for job in jobs:
-        try:
+    look = Look(await house.jobs(), mirror)
+    for job in look.jobs:
+        with suppress(NotFoundError):
             name = rank_table_config_map(job.name)
             found = await house.client.get(CONFIGMAPS, job.namespace, name)
-        except NotFoundError:
-            continue
-        text = str((found.get("data") or {}).get("hccl.json") or "{}")
-        tables[job.namespace, job.name] = msgspec.json.decode(text, type=_Status).status
-    return Look(jobs, mirror, tables)
+            text = str((found.get("data") or {}).get("hccl.json") or "{}")
+            look.tables[job.namespace, job.name] = _table_status(text)
+        for pod in look.pods(job):
+            if any(container.state == "waiting" for container in pod.containers):
+                with suppress(NotFoundError):
+                    found = await house.client.get(PODS, pod.namespace, pod.name)
+                    look.waits[pod.uid] = _waits_for(found)
+    return look
+
+
+def _table_status(text: str) -> str:
+    """The ConfigMap is the user's, and may hold anything."""
+    try:
+        return msgspec.json.decode(text, type=_Status).status
+    except msgspec.DecodeError:
+        return "no rank table"
+
+
+def _waits_for(pod: Object) -> str:
+    containers = pod["status"].get("containerStatuses") or ()
+    waiting = ((container.get("state") or {}).get("waiting") or {} for container in containers)
+    return next((str(found["message"]) for found in waiting if found.get("message")), "")
+
+
+def printable(text: str) -> str:
+    """What a container wrote, without what would move the cursor or change the terminal."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    odd = "\N{REPLACEMENT CHARACTER}"
+    return "".join(c if c.isprintable() or c in "\t\n" else odd for c in lines)
 
 
 class Lines:
@@ -102,16 +132,17 @@ def _facts(look: Look) -> Iterator[tuple[str, str]]:
         yield job.title, f"{job.state} ({job.reason}) {job.message}" if job.state else ""
         yield f"{job.title} gang", look.gang(job)
         for pod in look.pods(job):
-            yield f"pod {pod.namespace}/{pod.name}", _pod_text(pod)
+            yield f"pod {pod.namespace}/{pod.name}", look.pod(pod)
         yield f"{job.title} rank table", look.table(job)
 
 
-def _pod_text(pod: PodView) -> str:
+def _pod_text(pod: PodView, waits_for: str) -> str:
     codes = [c.exit_code for c in pod.containers if c.state == "terminated" and c.exit_code]
     waits = [c.reason for c in pod.containers if c.state == "waiting" and c.reason]
     why = f", exit code {codes[0]}" if codes else f", {waits[0]}" if waits else ""
     where = f" on {pod.node}" if pod.node else ""
-    message = f": {pod.message}" if pod.message else ""
+    said = pod.message or waits_for
+    message = f": {said}" if said else ""
     return f"{'Terminating' if pod.deleting else pod.phase}{where}{why}{message}"
 
 
@@ -141,10 +172,10 @@ def _drawn(look: Look) -> Table:
         table.add_row(
             job.title,
             f"[{color}]{job.state or 'new'}[/{color}]",
-            look.gang(job),
-            look.table(job),
-            "\n".join(f"{pod.name} {_pod_text(pod)}" for pod in look.pods(job)),
-            f"{job.reason}: {job.message}" if job.reason else "",
+            escape(look.gang(job)),
+            escape(look.table(job)),
+            escape("\n".join(f"{pod.name} {look.pod(pod)}" for pod in look.pods(job))),
+            escape(f"{job.reason}: {job.message}") if job.reason else "",
         )
     return table
 

@@ -5,6 +5,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from io import StringIO
 from random import Random  # noqa: TID251  seeded
@@ -14,7 +15,7 @@ from rich.console import Console
 
 from ascendop.cli.files import Located
 from ascendop.cli.house import House, JobState
-from ascendop.cli.view import Lines, Screen, look_at, verdict
+from ascendop.cli.view import Lines, Screen, look_at, printable, verdict
 from ascendop.clock import simulated
 from ascendop.errors import UsageError
 from ascendop.kube.resource import CONFIGMAPS, PODS
@@ -103,6 +104,45 @@ async def test_the_state_of_the_rank_table_is_shown_once_there_is_one():
         table = {"hccl.json": '{"status": "initializing"}'}
         await seen.house.client.create(CONFIGMAPS, {"metadata": meta, "data": table})
         assert "AscendJob default/j rank table: initializing" in await seen.show()
+
+
+async def test_what_a_container_waits_for_is_said():
+    async with opened() as seen:
+        await seen.house.apply([located(make.job())])
+        await seen.show()
+        why = {"reason": "CreateContainerConfigError", "message": 'configmap "c" not found'}
+        waiting = _container({"name": "ascend", "state": {"waiting": why}})
+        await seen.turn("j-worker-0", phase="Pending", containerStatuses=[waiting])
+        said = await seen.show()
+    want = 'Pending, CreateContainerConfigError: configmap "c" not found'
+    assert said == [f"pod default/j-worker-0: {want}"]
+
+
+@pytest.mark.parametrize("text", ["no json", "[]", '{"status": 1}'])
+async def test_whatever_a_user_keeps_where_a_rank_table_belongs_is_no_rank_table(text):
+    async with opened() as seen:
+        await seen.house.apply([located(make.job())])
+        meta = {"name": "rings-config-j", "namespace": "default"}
+        await seen.house.client.create(CONFIGMAPS, {"metadata": meta, "data": {"hccl.json": text}})
+        look = await look_at(seen.house, seen.operator.mirror)
+    assert list(look.tables.values()) == ["no rank table"]
+
+
+def test_what_a_container_wrote_does_not_change_the_terminal():
+    assert printable("a\x1b[31m\tb\r\n10%\r20%\x07") == "a\ufffd[31m\tb\n10%\n20%\ufffd"
+
+
+async def test_brackets_in_a_message_are_shown_as_they_are():
+    out = StringIO()
+    async with opened() as seen:
+        await seen.house.apply([located(make.job())])
+        await asyncio.sleep(1)
+        look = await look_at(seen.house, seen.operator.mirror)
+        (job,) = look.jobs
+        look.jobs = [replace(job, message="containers[ascend] [/x] is odd")]
+        with Screen(Console(file=out, force_terminal=True, width=200)) as screen:
+            screen.show(look)
+    assert "containers[ascend] [/x] is odd" in out.getvalue()
 
 
 async def test_on_a_terminal_it_is_a_table():
