@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import deque
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -16,6 +16,7 @@ POLL_S: Final = 0.1  # who follows a file sees a line this late
 CHUNK: Final = 65536
 FALLBACK_LINES: Final = 80
 FALLBACK_BYTES: Final = 2048
+_LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+")  # a carriage return ends none: bars of progress
 
 
 class LogFolder:
@@ -72,8 +73,7 @@ class LogFolder:
             raise LookupError(f"{pod}/{container} has no log") from error
         with file:
             if tail is not None:
-                for line in deque(file, maxlen=max(tail, 0)):
-                    yield line
+                yield last_lines(file, tail)
             while True:
                 # Asked before reading: what it wrote until it ended is still read.
                 goes_on = (
@@ -96,11 +96,28 @@ def _is_still(path: Path, file: BinaryIO) -> bool:
         return False
 
 
+def last_lines(file: BinaryIO, count: int) -> bytes:
+    """The last lines; then the file stands at its end. Reads from there: a log may be gigabytes."""
+    start = end = file.seek(0, os.SEEK_END)
+    blocks: list[bytes] = []
+    newlines = 0
+    while start > 0 and newlines <= count:
+        size = min(CHUNK, start)
+        start -= size
+        file.seek(start)
+        blocks.append(file.read(size))
+        newlines += blocks[-1].count(b"\n")
+    file.seek(end)
+    lines = _LINE.findall(b"".join(reversed(blocks)))
+    return b"".join(lines[-count:]) if count > 0 else b""
+
+
 def last_words(path: Path) -> str:
     """The end of a log, as the termination message of a container that failed."""
     try:
         with path.open("rb") as file:
-            lines = deque(file, maxlen=FALLBACK_LINES)
+            file.seek(-min(FALLBACK_BYTES, file.seek(0, os.SEEK_END)), os.SEEK_END)
+            lines = _LINE.findall(file.read(FALLBACK_BYTES))
     except OSError:
         return ""
-    return b"".join(lines)[-FALLBACK_BYTES:].decode(errors="replace")
+    return b"".join(lines[-FALLBACK_LINES:]).decode(errors="replace")
