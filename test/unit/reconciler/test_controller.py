@@ -261,9 +261,11 @@ async def test_a_status_that_another_writer_changed_is_decided_again_in_place(to
         await town.until_pods(2)
         await asyncio.sleep(1)
         town.wire.before.append(write_first)
-        written = len(status_patches(town.wire))
+        written, sent = len(status_patches(town.wire)), len(town.wire.sent)
         await town.turn("Running")
         await town.until_job("Running")
+        asked = [(request.method, request.path) for request in town.wire.sent[sent:]]
+        assert ("GET", f"/apis/mindxdl.gitee.com/v1/namespaces/{NS}/ascendjobs/j") in asked
         assert ("Watched", "True") in await town.conditions()
         refused, stood = status_patches(town.wire)[written:][:2]
         assert refused["metadata"] != stood["metadata"]
