@@ -11,7 +11,8 @@ import pytest
 from ascendop.app.causes import EndedError
 from ascendop.errors import NotLeaderError, UsageError
 from ascendop.informer.informer import NotSyncedError
-from ascendop.kube.resource import LEASES
+from ascendop.kube.resource import CRDS, LEASES, POD_GROUPS, Scope
+from ascendop.sim.volcano import build_definitions
 
 from ..town import JOBS, NS, status_patches  # noqa: TID252  test is in the standard library too
 from ..wire import is_write, slow  # noqa: TID252  likewise
@@ -173,10 +174,25 @@ async def test_killed_anywhere_and_started_again_nothing_is_doubled_or_lost(town
     assert owners == {uid}
 
 
-async def test_nothing_is_written_while_nothing_happens(town):
+async def let_in(town):
+    """Volcano admits the gang."""
+    groups = []
+    while not groups:
+        await asyncio.sleep(0.1)
+        groups = await town.hands.list(POD_GROUPS, Scope(NS))
+    name, status = groups[0]["metadata"]["name"], {"status": {"phase": "Inqueue"}}
+    await town.hands.patch(POD_GROUPS, NS, name, status)
+
+
+@pytest.mark.parametrize("gang", [False, True], ids=["alone", "a gang"])
+async def test_nothing_is_written_while_nothing_happens(town, gang):
     """runtime:W-22 runtime:S-5: what the server filled in is no drift of ours."""
-    async with town.running(town.operator()):
+    for definition in build_definitions() if gang else ():
+        await town.hands.create(CRDS, definition)
+    async with town.running(town.operator(enable_gang_scheduling=gang)):
         await town.create()
+        if gang:
+            await let_in(town)
         await town.until_pods(2)
         await town.turn("Running")
         await town.until_job("Running")
@@ -203,3 +219,27 @@ async def test_a_job_that_is_made_again_under_its_name_gets_pods_of_its_own(town
         await town.until(all_its_own, within_s=30)
         assert "ChildConflict" not in await town.reasons()
         assert status_patches(town.wire)
+
+
+async def test_the_files_of_a_job_go_with_it_but_not_those_of_the_next_of_its_name(town, tmp_path):
+    operator = town.operator(rank_table_dir=str(tmp_path))
+    table = tmp_path / f"{NS}.j" / "hccl.json"
+
+    async def has_a_table():
+        table.parent.mkdir(exist_ok=True)
+        table.write_text("{}")
+        await asyncio.sleep(1)
+
+    async with town.running(operator):
+        await town.create()
+        await asyncio.sleep(1)
+        gone = operator.mirror.jobs["AscendJob"].store.get(NS, "j")
+        await has_a_table()
+        await town.hands.delete(JOBS, NS, "j")
+        await asyncio.sleep(1)
+        assert not table.exists()
+        await town.create()
+        await asyncio.sleep(1)
+        operator._gone.put_nowait(gone)  # a share that was slow: the news is old
+        await has_a_table()
+        assert table.exists()

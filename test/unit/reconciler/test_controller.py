@@ -17,6 +17,7 @@ from ascendop.reconciler.outcome import Finished, GaveUp, Later, TryAgain
 from ascendop.reconciler.pace import STATUS_S
 from ascendop.sim.answers import RefusedError
 
+from .. import make  # noqa: TID252  the standard library has a package called test
 from ..town import (  # noqa: TID252  test is in the standard library too
     JOBS,
     NS,
@@ -541,3 +542,17 @@ async def test_the_schema_has_no_generation_to_write_so_none_is_written(town):
         await town.create()
         await started(town)
     assert not any("observedGeneration" in patch["status"] for patch in status_patches(town.wire))
+
+
+async def test_an_edit_of_an_annotation_counts_although_it_makes_no_generation(town):
+    """runtime:W-20"""
+    async with town.running(town.operator()):
+        await town.create()
+        await started(town)
+        edit = {"metadata": {"annotations": {"recover-strategy": "retry"}}}
+        edited = await town.hands.patch(JOBS, NS, "j", edit)
+        assert edited["metadata"]["generation"] == 1
+        await town.lose("j-worker-0")
+        await town.until_pods(2)
+        env = make.env_of((await town.pods())["j-worker-0"])
+        assert env["HIGH_AVAILABILITY"] == "retry"
