@@ -339,7 +339,8 @@ class Operator:
             if not self.leads:
                 continue
             try:
-                await self._tables.forget(row.uid, row.namespace, row.name)
+                another = self._has_job(row.namespace, row.name)
+                await self._tables.forget(row.uid, row.namespace, row.name, inherited=another)
             except SharedDirectoryError as error:  # the next leader's sweep takes it
                 log.warning("rank table not removed", job=row.name, err=str(error))
 

@@ -94,10 +94,13 @@ class Tables:
         found = await self._write_config_map(namespace, wish)
         kept.absent_since = None if found else asyncio.get_running_loop().time()
 
-    async def forget(self, uid: str, namespace: str, name: str) -> None:
-        """The job is gone, and its files with it. Raises SharedDirectoryError."""
+    async def forget(self, uid: str, namespace: str, name: str, *, inherited: bool = False) -> None:
+        """The job is gone, and its files with it. Raises SharedDirectoryError.
+
+        inherited:  another job has its name by now, and with it the directory.
+        """
         self._kept.pop(uid, None)
-        if self._root is not None:
+        if self._root is not None and not inherited:
             await self._off_loop(partial(remove_table, self._root, f"{namespace}.{name}"))
 
     async def sweep(self, alive: Callable[[str, str], bool]) -> int:
