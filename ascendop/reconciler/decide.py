@@ -92,15 +92,19 @@ class _Pass:
     def plan(self) -> Plan:
         s, job = self.s, self.job
         pods = tuple(pod for pod in s.pods if not is_backup(pod))
-        group = tuple(self._group())
         waiting = admission(
             gang=s.world.gang,
             served=s.world.groups_served,
             group=s.group,
             pods_alive=sum(not pod.deleting for pod in pods),
         )
-        attempts = self._attempts(pods)
+        stored = stored_attempts(s, pods)
+        had, fresh = self._by_age(stored)
+        # A pod that a scale-down took away is not lost: it ends before its slot counts again.
+        leaving = any(pod.deleting and pod.name in fresh for pod in pods)
+        attempts = stored if leaving else self._attempts(stored, pods, had, fresh)
         count = attempt_step(s, job_resource(s), attempts)
+        group = () if leaving else tuple(self._group())
         diff = diff_pods(s.kind, job, pods)
         verdict = decide_life(s.kind.rules, self._facts(pods, diff, attempts))
         if verdict is not None and verdict.final:
@@ -174,23 +178,28 @@ class _Pass:
 
     # Generations.
 
-    def _attempts(self, pods: Sequence[PodView]) -> Attempts:
+    def _attempts(
+        self, stored: Attempts, pods: Sequence[PodView], had: Sequence[str], fresh: Sequence[str]
+    ) -> Attempts:
         s = self.s
-        stored = stored_attempts(s, pods)
         if not s.kind.attempts:
             return stored
         started = bool(s.status.get("startTime"))
-        known = self._known(stored)
-        had: list[str] = []
-        fresh: list[str] = []
-        for slot in slots(s.kind, self.job):
-            is_known = slot.index < known.get(slot.role.lower(), slot.index + 1)
-            (had if is_known else fresh).append(slot.name)
         found = next_attempts(stored, had, (pod.name for pod in pods), started=started, fresh=fresh)
         if s.world.gang or not (started and found.made):
             return found
         counts = {role.lower(): replica.count for role, replica in self.job.replicas.items()}
         return replace(found, known=counts)
+
+    def _by_age(self, stored: Attempts) -> tuple[Sequence[str], Sequence[str]]:
+        """Names of the pods that the job has had before, and of those that are new in it."""
+        known = self._known(stored) if self.s.kind.attempts else {}
+        had: list[str] = []
+        fresh: list[str] = []
+        for slot in slots(self.s.kind, self.job):
+            is_known = slot.index < known.get(slot.role.lower(), slot.index + 1)
+            (had if is_known else fresh).append(slot.name)
+        return had, fresh
 
     def _known(self, stored: Attempts) -> Mapping[str, int]:
         """How many pods of each role the job has had, where that is written down."""

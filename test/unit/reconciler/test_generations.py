@@ -13,7 +13,7 @@ from ascendop.kube.resource import PODS
 from ascendop.reconciler.decide import decide
 
 from .. import make  # noqa: TID252  the standard library has a package called test
-from ..cluster import admitted, after, gone, turned  # noqa: TID252  likewise
+from ..cluster import admitted, after, changed, gone, turned  # noqa: TID252  likewise
 from ..make import job  # noqa: TID252  likewise
 
 
@@ -67,6 +67,23 @@ def test_pods_that_a_scale_up_has_not_made_are_not_lost(lost, gang):
     seen = gone(seen, "j-worker-2")
     seen = after(seen, decide(seen))
     assert versions(seen)["j-worker-2"] == 1
+
+
+@pytest.mark.parametrize("gang", [True, False])
+def test_a_pod_that_a_scale_down_took_away_is_not_lost_when_its_slot_comes_back(gang):
+    """runtime:W-11: not even while the old pod is still ending."""
+    seen = scaled(running(gang=gang), 2)
+    for _ in range(3):
+        seen = turned(admitted(after(seen, decide(seen))), "Running")
+    down = scaled(seen, 1)
+    down = replace(after(down, decide(down)), pods=seen.pods)
+    ending = [changed(p, deleting=True) if p.name == "j-worker-1" else p for p in down.pods]
+    seen = scaled(replace(down, pods=tuple(ending)), 2)
+    seen = after(seen, decide(seen))
+    seen = gone(seen, "j-worker-1")
+    for _ in range(3):
+        seen = turned(admitted(after(seen, decide(seen))), "Running")
+    assert versions(seen) == {"j-master-0": 0, "j-worker-0": 0, "j-worker-1": 0}
 
 
 def test_a_suspension_is_not_a_loss():
