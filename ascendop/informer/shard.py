@@ -208,6 +208,8 @@ class Shard(Generic[T]):
             known.append(number_of(cached.version))
         if entry is not None and entry.uid == uid:
             known.append(entry.number)
+        if not known:
+            return  # neither has it: they have heard of its end before we have
         numbers = [number for number in known if number is not None]
         ghost: Written[T] = Written(None, uid, max(numbers, default=None), now)
         if entry is not None and entry.uid != uid and _is_older(ghost, entry):
