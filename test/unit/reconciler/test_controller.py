@@ -96,7 +96,7 @@ async def one_pass(town):
         pytest.param(ForbiddenError(403, "f"), 30, 2, "error", id="forbidden"),
         pytest.param(SharedDirectoryError("full"), 1, 2, "error", id="the share"),
         pytest.param(AscendopError("x"), 0.01, 2, "error", id="anything else of ours"),
-        pytest.param(ZeroDivisionError(), 60, 2, "error", id="a bug"),
+        pytest.param(ZeroDivisionError(), 60, 2, "error", id="a bug, runtime:P-2"),
     ],
 )
 async def test_each_end_of_a_pass_has_one_treatment(one_pass, end, after_s, failures, result):
