@@ -311,6 +311,14 @@ def test_a_ghost_of_an_object_the_cache_never_saw_goes_when_the_cache_has_passed
     assert shard.written == 0
 
 
+def test_no_ghost_is_kept_of_what_neither_cache_nor_overlay_has(row):
+    """runtime:W-3: the answer to a DELETE may come after the watch has told of the end."""
+    shard = listed(row(version=5))
+    shard.remove(row(version=6))
+    shard.note_gone(KEY, "uid-a", 0.0)
+    assert shard.written == 0
+
+
 def test_a_ghost_goes_when_the_cache_has_passed_it_and_holds_somebody_else(row):
     """runtime:W-3"""
     shard = listed(row(version=5, uid="u1"))

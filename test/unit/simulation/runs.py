@@ -6,6 +6,7 @@
 import asyncio
 from dataclasses import dataclass
 from functools import cache
+from random import Random  # noqa: TID251  seeded
 
 from ascendop.sim.loop import JumpingLoop
 
@@ -33,7 +34,8 @@ class Run:
 
 def play(scenario, seed=0, **options):
     """Play it to its end on a loop of its own, and look at everything that must hold then."""
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+    rng = Random(f"{seed}/loop") if options.get("weather") else None
+    with asyncio.Runner(loop_factory=lambda: JumpingLoop(rng)) as runner:
         return runner.run(_play(scenario, seed, **options))
 
 

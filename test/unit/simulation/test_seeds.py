@@ -17,6 +17,8 @@ from .scenarios import SCENARIOS  # noqa: TID252  likewise
 from .weather import cast_of, weather_of  # noqa: TID252  likewise
 
 USUAL, LONG = range(200), range(200, 2200)
+FAILED = (397, 415, 509, 537, 565)
+"""Have shown something: a pod of a scale-down that was charged as lost, a ghost of no object."""
 NAMES = tuple(SCENARIOS)
 
 
@@ -26,8 +28,8 @@ def seeds():
         first, _, last = wanted.partition("-")
         yield from range(int(first), int(last or first) + 1)
         return
-    yield from USUAL
-    for seed in LONG:
+    yield from (*USUAL, *FAILED)
+    for seed in sorted({*LONG} - {*FAILED}):
         yield pytest.param(seed, marks=pytest.mark.long)
 
 
