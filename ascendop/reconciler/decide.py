@@ -48,6 +48,7 @@ from ascendop.reconciler.status import (
     count_pods,
     put_condition,
     with_conditions,
+    with_state_last,
     with_times,
 )
 from ascendop.reconciler.table import table_wish
@@ -331,6 +332,7 @@ class _Pass:
             if verdict is not None:
                 after = put_condition(before, verdict.type, verdict.reason, verdict.message, s.now)
                 said = _verdict_notes(verdict) if after != before else ()
+                after = with_state_last(after, verdict.type)
             ended = verdict is not None and verdict.final
             # From its start on a pod that is not there is lost: so all of them have to be made.
             began = _all_made(missing, done)

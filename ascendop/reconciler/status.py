@@ -46,6 +46,15 @@ def put_condition(
     return (*kept, new)
 
 
+def with_state_last(conditions: Conditions, state: str) -> Conditions:
+    """Created goes back to its place, once what it told of is over: the last one is the State."""
+    if not conditions or conditions[-1].type != "Created":
+        return conditions
+    if not any(c.type == state and c.status == "True" for c in conditions):
+        return conditions
+    return (conditions[-1], *conditions[:-1])
+
+
 def _no_longer_running(c: Condition) -> Condition:
     """The end leaves Running in its place, as a fact of the past; its times are not touched."""
     if c.type != "Running":

@@ -133,6 +133,10 @@ def test_a_refused_pod_stands_in_the_created_condition_of_a_running_job():
     found = make.concluded(plan, Failure("pods", refused, "exceeded quota"))
     assert make.conditions(found)[-1] == ("Created", "True", "PodCreateFailed")
     assert "exceeded quota" in found.status["conditions"][-1]["message"]
+    both = [make.pod("master"), make.pod("worker")]
+    again = make.concluded(decide(make.snapshot(job(), pods=both, status=found.status)))
+    assert make.conditions(again)[-1] == ("Running", "True", "JobRunning"), "it is over"
+    assert not again.events, "and was told before"
 
 
 def test_a_name_that_is_not_free_yet_is_no_failure():

@@ -295,6 +295,7 @@ async def volcano_comes_late_and_goes_and_comes(world):
     await world.remove_volcano()
     await asyncio.sleep(60)
     await world.install_volcano()
+    await world.until(is_("Running"))
     await world.until(is_("Succeeded"))
     await world.until(cleaned())
 
