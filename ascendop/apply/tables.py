@@ -27,6 +27,7 @@ from ascendop.apply.files import (
     write_table,
 )
 from ascendop.apply.plan import TableWish
+from ascendop.backoff import Backoff
 from ascendop.clock import WallClock
 from ascendop.errors import AscendopError
 from ascendop.kube.client import Client
@@ -34,7 +35,9 @@ from ascendop.kube.errors import NotFoundError
 from ascendop.kube.resource import CONFIGMAPS, Object
 
 MAX_TABLE: Final = 1_000_000  # bytes; a ConfigMap holds 1 MiB of data, other keys included
-LOOK_AGAIN_S: Final = 30.0  # for a ConfigMap that is not there: the user may make it later
+LOOK_AGAIN: Final = Backoff(30.0, 600.0)
+"""For a ConfigMap that is not there: the user may make it later, and a thousand jobs without one
+must not ask all the time."""
 SHARE_S: Final = 10.0  # a file on a share that answers takes milliseconds
 R = TypeVar("R")
 
@@ -51,6 +54,15 @@ class _Kept:
     """Of the wish that has been fulfilled everywhere."""
     absent_since: float | None = None
     """Loop time at which the ConfigMap was last looked for in vain."""
+    misses: int = 0
+    """How often in a row."""
+
+    @property
+    def look_at(self) -> float | None:
+        """Loop time of the next look; None when none is needed."""
+        if self.absent_since is None:
+            return None
+        return self.absent_since + LOOK_AGAIN.after(self.misses - 1)
 
 
 class Tables:
@@ -83,16 +95,18 @@ class Tables:
             # The file first: it is what large clusters use, and it is seen at once.
             if self._root is not None and wish.directory:
                 await self._off_loop(partial(self._write_file, self._root, wish))
+            kept.misses = 0
             await self._look(kept, namespace, wish)
             kept.digest = digest
         now = asyncio.get_running_loop().time()
-        if kept.absent_since is not None and now >= kept.absent_since + LOOK_AGAIN_S:
+        if kept.look_at is not None and now >= kept.look_at:
             await self._look(kept, namespace, wish)
-        return None if kept.absent_since is None else kept.absent_since + LOOK_AGAIN_S - now
+        return None if kept.look_at is None else kept.look_at - now
 
     async def _look(self, kept: _Kept, namespace: str, wish: TableWish) -> None:
         found = await self._write_config_map(namespace, wish)
         kept.absent_since = None if found else asyncio.get_running_loop().time()
+        kept.misses = 0 if found else kept.misses + 1
 
     async def forget(self, uid: str, namespace: str, name: str, *, inherited: bool = False) -> None:
         """The job is gone, and its files with it. Raises SharedDirectoryError.

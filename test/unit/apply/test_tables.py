@@ -11,7 +11,7 @@ import pytest
 
 from ascendop.apply.files import SharedDirectoryError
 from ascendop.apply.plan import TableWish
-from ascendop.apply.tables import LOOK_AGAIN_S, MAX_TABLE, Tables, TooLargeError
+from ascendop.apply.tables import LOOK_AGAIN, MAX_TABLE, Tables, TooLargeError
 from ascendop.clock import simulated
 from ascendop.kube.client import Client
 from ascendop.kube.errors import ConflictError, TransportError
@@ -130,13 +130,25 @@ async def test_another_operator_finds_the_same_table_and_writes_nothing(shelf):
 
 async def test_a_config_map_that_comes_later_is_filled_at_the_next_look(shelf):
     """ascendjob:R19."""
-    assert await shelf.fulfil(wish()) == LOOK_AGAIN_S
+    assert await shelf.fulfil(wish()) == LOOK_AGAIN.first_s
     await shelf.provide()
-    await asyncio.sleep(LOOK_AGAIN_S / 2)
-    assert await shelf.fulfil(wish()) == LOOK_AGAIN_S / 2
-    await asyncio.sleep(LOOK_AGAIN_S / 2)
+    await asyncio.sleep(LOOK_AGAIN.first_s / 2)
+    assert await shelf.fulfil(wish()) == LOOK_AGAIN.first_s / 2
+    await asyncio.sleep(LOOK_AGAIN.first_s / 2)
     assert await shelf.fulfil(wish()) is None
     assert (await shelf.data())["hccl.json"] == OLD
+
+
+async def test_a_config_map_that_never_comes_is_asked_for_less_and_less_often(shelf):
+    """A thousand jobs without one must not ask all the time."""
+    loop = asyncio.get_running_loop()
+    looks = []
+    while loop.time() < 3600:
+        if (pause_s := await shelf.fulfil(wish())) is not None:
+            looks.append(pause_s)
+            await asyncio.sleep(pause_s)
+    assert looks[:6] == pytest.approx([30, 60, 120, 240, 480, 600])
+    assert len(looks) < 12
 
 
 async def test_a_table_is_withdrawn_as_the_bare_status_and_comes_back(shelf):
