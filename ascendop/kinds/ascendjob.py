@@ -130,6 +130,7 @@ KIND = JobKind(
         step_failed={
             "group": "SyncPodGroupFailed",
             "services": "SyncServiceFailed",
+            "attempt": "PodCreateFailed",
             "pods": "PodCreateFailed",
         },
         pod_scheduler_event="SettedPodTemplateSchedulerName",

@@ -11,7 +11,7 @@ from ascendop.api.job import Counts
 from ascendop.api.kind import JobKind, JobView, S
 from ascendop.api.model import Object
 from ascendop.api.observed import PodView
-from ascendop.apply.plan import Apply, Create, Delete, Done, EventNote, Failure, Write
+from ascendop.apply.plan import Apply, Create, Delete, Done, EventNote, Failure, Patch, Write
 from ascendop.builder.pod import GANG_SCHEDULER
 from ascendop.kube.resource import POD_GROUPS, PODS, SERVICES
 
@@ -61,8 +61,9 @@ def _failed(failure: Failure) -> Iterator[EventNote]:
         case Delete(resource=resource, name=name):
             note = f"Error deleting: {failure.message}"
             yield EventNote("Warning", f"FailedDelete{resource.kind}", note, "Delete", pod=name)
-        case _:
-            return
+        case Patch():
+            note = f"Error writing down the attempt, so no pod is made: {failure.message}"
+            yield EventNote("Warning", "FailedUpdateJob", note, "Update")
 
 
 def exit_notes(

@@ -139,6 +139,19 @@ def test_a_refused_pod_stands_in_the_created_condition_of_a_running_job():
     assert not again.events, "and was told before"
 
 
+def test_an_attempt_that_cannot_be_written_down_is_told_for_no_pod_follows():
+    running = {
+        "startTime": "2026-01-01T00:00:00Z",
+        "conditions": [{"type": "Running", "status": "True", "reason": "JobRunning"}],
+    }
+    plan = decide(make.snapshot(job(), pods=[make.pod("master")], status=running))
+    (patch,) = make.writes(plan, step="attempt")
+    found = make.concluded(plan, Failure("attempt", patch, "annotations: Too long"))
+    assert make.conditions(found)[-1] == ("Created", "True", "PodCreateFailed")
+    assert "Too long" in found.status["conditions"][-1]["message"]
+    assert [e.reason for e in found.events if e.type == "Warning"] == ["FailedUpdateJob"]
+
+
 def test_a_name_that_is_not_free_yet_is_no_failure():
     plan = decide(make.snapshot(job()))
     taken = make.writes(plan, step="pods")[0]
