@@ -19,7 +19,8 @@ demo-mindspore: $(READY) ## The same with MindSpore on CPU, from wheels (800 MB)
 	hack/demo.sh mindspore mindspore==2.10.0
 test: check verify unit e2e ## Everything: checks, unit tests, contract and e2e on a real control plane
 test-long: $(READY) tools ## What takes longer: all recordings, many seeds, real pods
-	$(PYTEST) -m long test || test $$? = 5
+	$(PYTEST) -n auto -m long test/unit
+	$(PYTEST) -m long test/e2e
 setup: $(READY) ## The environment with the locked packages, and the git hook
 	.venv/bin/pre-commit install
 check: $(READY) ## Format, lint, types, doors, names, docstrings; runs nothing
@@ -28,8 +29,8 @@ check: $(READY) ## Format, lint, types, doors, names, docstrings; runs nothing
 	.venv/bin/lint-imports
 	$(RUN) hack.check_docs && $(RUN) hack.check_names && $(RUN) hack.check_files && $(RUN) hack.check_rules
 unit: $(READY) ## Unit tests under two hash seeds, and on the oldest and newest Python found
-	PYTHONHASHSEED=1 $(PYTEST) -m "not long" test/unit
-	PYTHONHASHSEED=2 $(PYTEST) -m "not long" test/unit
+	PYTHONHASHSEED=1 $(PYTEST) -n auto -m "not long" test/unit
+	PYTHONHASHSEED=2 $(PYTEST) -n auto -m "not long" test/unit
 	hack/other-pythons.sh -m "not long"
 e2e: $(READY) tools ## Contract and end-to-end tests on a real control plane, started here
 	$(PYTEST) -m "not long" test/e2e

@@ -20,5 +20,5 @@ while read -r version interpreter; do
         hack/venv.sh "$folder" "$interpreter"
     fi
     echo "unit tests on Python $version"
-    PYTHONHASHSEED=3 "$folder/bin/python" -m pytest -q "$@" test/unit </dev/null
+    PYTHONHASHSEED=3 "$folder/bin/python" -m pytest -q -n auto "$@" test/unit </dev/null
 done <<<"$others"
