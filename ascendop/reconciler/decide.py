@@ -142,7 +142,10 @@ class _Pass:
         if self.s.group is None:
             yield Apply(POD_GROUPS, want)
         elif group_drift(self.s.group, want):
-            yield Apply(POD_GROUPS, settle(self.s.group, want))
+            # Over what we have seen only: one that arrives late must not undo a later one.
+            settled = settle(self.s.group, want)
+            seen = {"resourceVersion": self.s.group.version}
+            yield Apply(POD_GROUPS, {**settled, "metadata": {**settled["metadata"], **seen}})
 
     def _services(self) -> tuple[Step, bool]:
         """Services to make, and whether pods can be made already."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ascendop.apply.plan import Create, Done, Written
+from ascendop.apply.plan import Apply, Create, Done, Written
 from ascendop.kube.resource import PODS
 from ascendop.reconciler.decide import decide
 
@@ -115,3 +115,14 @@ def test_a_job_begins_when_all_its_pods_are_made():
 def test_a_service_without_an_address_is_waited_for_without_haste():
     plan = decide(make.snapshot(job(Master=1, Worker=1), services=[make.service(ip="")]))
     assert not plan.steps and not plan.at_once
+
+
+def test_a_pod_group_is_changed_only_over_what_was_seen():
+    """runtime:L-8: an apply that arrives late must not make pods known that were taken away."""
+    plan = decide(scaled(running(), 3))
+    (write,) = make.writes(plan, Apply, step="group")
+    assert write.object["metadata"]["resourceVersion"] == "1"
+    (first,) = make.writes(decide(make.snapshot(job(), group=make.group(""))), Apply)
+    new = make.writes(decide(replace(make.snapshot(job()), group=None)), Apply)
+    assert "resourceVersion" in first.object["metadata"]
+    assert "resourceVersion" not in new[0].object["metadata"]

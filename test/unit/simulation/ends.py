@@ -5,6 +5,7 @@
 
 import json
 import re
+from pathlib import Path
 
 TABLES = (
     "ascendjobs.mindxdl.gitee.com",
@@ -29,7 +30,21 @@ def end_of(world):
         for table in TABLES
         for obj in world.objects(table)
     }
-    return {f"{table} {name}": obj for table in TABLES for name, obj in _plain(world, table, uids)}
+    found = {f"{table} {name}": obj for table in TABLES for name, obj in _plain(world, table, uids)}
+    return found | _shelf(world)
+
+
+def _shelf(world):
+    """The files of the shared directory, if there is one."""
+    root = world.settings.rank_table_dir
+    if not root:
+        return {}
+    files = (path for path in sorted(Path(root).rglob("*")) if path.is_file())
+    return {
+        f"file {path.relative_to(root)}": ADDRESS.sub("ADDRESS", path.read_text())
+        for path in files
+        if path.name != "version"
+    }
 
 
 def _plain(world, table, uids):

@@ -3,7 +3,9 @@
 
 """What must hold at every revision of the server and in every pass of an operator."""
 
+import json
 from collections import Counter
+from pathlib import Path
 
 from ascendop.builder import labels as keys
 from ascendop.leader.gate import AlwaysLeads
@@ -11,6 +13,7 @@ from ascendop.reconciler.attempts import read_attempts
 
 from .wire import Wire, is_lease, is_write  # noqa: TID252  the standard library has that name, too
 
+GROUPS = "podgroups.scheduling.volcano.sh"
 JOBS = ("ascendjobs.mindxdl.gitee.com", "pytorchjobs.kubeflow.org")
 STATES = ("Running", "Restarting", "Succeeded", "Failed")
 ENDS = ("Succeeded", "Failed")
@@ -74,8 +77,18 @@ class Oracles:
             if other["metadata"]["uid"] != meta["uid"] and _slot_of(other) == slot
         ]
         assert not twin, f"{meta['name']} and {twin} have one slot"
+        self._no_old_table(owner, meta["namespace"])
         if keys.ATTEMPT in labels:
             self._attempt(slot, owner, int(labels[keys.ATTEMPT]), meta)
+
+    def _no_old_table(self, owner, namespace):
+        """A pod that starts must not read the table of the job that had the name before."""
+        root = self._world.settings.rank_table_dir
+        job = self._world.find(JOBS[0], owner["name"], namespace) if root else None
+        if job is None or (job.get("status") or {}).get("startTime"):
+            return
+        table = Path(root) / f"{namespace}.{owner['name']}" / "hccl.json"
+        assert not table.exists() or "completed" not in table.read_text(), "a table of before"
 
     def _attempt(self, slot, owner, attempt, meta):
         """runtime:W-21: the count stands in the job before the pod that it counts is made."""
@@ -156,6 +169,39 @@ class Oracles:
             for shard in shards:
                 self._indexed(informer, shard)
 
+    def ended(self):
+        """I-6, I-12 and I-15 of fault-tolerance.md 3.7, of a world in which nothing moves."""
+        jobs = {job["metadata"]["uid"]: job for table in JOBS for job in self._world.objects(table)}
+        for table in ("pods", "services", GROUPS, "configmaps"):
+            for obj in self._world.objects(table):
+                for owner in obj["metadata"].get("ownerReferences") or ():
+                    what = f"{table} {obj['metadata']['name']}"
+                    assert owner["uid"] in jobs, f"{what} has outlived its job"
+                    if table == GROUPS:
+                        assert not _has_ended(jobs[owner["uid"]]), f"{what} is of an ended job"
+        for job in jobs.values():
+            self._table_is_true(job)
+
+    def _table_is_true(self, job):
+        meta = job["metadata"]
+        name = f"rings-config-{meta['name']}"
+        found = self._world.find("configmaps", name, meta["namespace"]) or {}
+        table = json.loads((found.get("data") or {}).get("hccl.json") or "{}")
+        if table.get("status") != "completed":
+            return
+        said = {
+            (server["container_ip"], device["device_ip"])
+            for server in table["server_list"]
+            for device in server["device"]
+        }
+        true = {
+            (pod["status"]["podIP"], device["device_ip"])
+            for pod in self._world.objects("pods")
+            if pod["metadata"]["ownerReferences"][0]["uid"] == meta["uid"]
+            for device in _devices(pod)
+        }
+        assert said == true, f"{name} says {said ^ true}"
+
     def _indexed(self, informer, shard):
         for name, values in shard.indexes().items():
             wanted = {}
@@ -185,6 +231,16 @@ class Oracles:
             ),
         }
         assert not any(left.values()), f"{replica.name} remembers {left}"
+
+
+def _has_ended(job):
+    conditions = (job.get("status") or {}).get("conditions") or ()
+    return any(c["type"] in ENDS and c["status"] == "True" for c in conditions)
+
+
+def _devices(pod):
+    text = (pod["metadata"].get("annotations") or {}).get(keys.DEVICES_910)
+    return json.loads(text)["devices"] if text else ()
 
 
 def _slot_of(pod):

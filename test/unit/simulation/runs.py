@@ -4,9 +4,11 @@
 """One scenario, played from one seed; what it came to."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import cache
 from random import Random  # noqa: TID251  seeded
+from tempfile import TemporaryDirectory
 
 from ascendop.sim.loop import JumpingLoop
 
@@ -42,11 +44,16 @@ def play(scenario, seed=0, **options):
 async def _play(scenario, seed, *, quiet_s=QUIET_S, **options):
     options = {"nodes": scenario.nodes, "volcano": scenario.volcano} | options
     options["settings"] = scenario.settings | options.get("settings", {})
-    async with running(seed, **options) as world:
+    async with AsyncExitStack() as stack:
+        if scenario.shelf:
+            shelf = stack.enter_context(TemporaryDirectory())
+            options["settings"] |= {"rank_table_dir": shelf}
+        world = await stack.enter_async_context(running(seed, **options))
         await scenario.play(world)
         world.calm()
         await asyncio.sleep(SETTLE_S)
         await converged(world)
+        world.oracles.ended()
         end, took_s = end_of(world), world.loop.time()
         await silence(world, quiet_s)
         died = any(replica.born > 1 for replica in world.replicas)

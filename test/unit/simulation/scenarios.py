@@ -7,10 +7,11 @@ import asyncio
 import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ascendop.builder import labels as keys
 from ascendop.kube.errors import NotFoundError
-from ascendop.kube.resource import CONFIGMAPS, POD_GROUPS, PODS, SERVICES, Resource
+from ascendop.kube.resource import CONFIGMAPS, NAMESPACES, POD_GROUPS, PODS, SERVICES, Resource
 from ascendop.reconciler.attempts import read_attempts
 
 from .. import make  # noqa: TID252  the standard library has a package called test
@@ -28,6 +29,8 @@ class Scenario:
     play: Callable[[World], Awaitable[None]]
     nodes: tuple[str, ...] = ("3x8 910B",)
     volcano: bool = True
+    shelf: bool = False
+    """Whether there is a shared directory for rank tables."""
     settings: dict = field(default_factory=dict)
 
     @property
@@ -112,13 +115,19 @@ def is_(state, name="j"):
     @said(f"{name} is {state}")
     def holds(world):
         for resource in RESOURCES.values():
-            job = world.find(resource.name, name)
+            job = found(world, resource.name, name)
             conditions = ((job or {}).get("status") or {}).get("conditions") or [{}]
             if conditions[-1].get("type") == state and conditions[-1].get("status") == "True":
                 return True
         return False
 
     return holds
+
+
+def found(world, table, name):
+    """The object of this name in whatever namespace."""
+    objects = world.objects(table)
+    return next((obj for obj in objects if obj["metadata"]["name"] == name), None)
 
 
 def phases(phase, count, name="j"):
@@ -197,6 +206,15 @@ def pods(world, name="j"):
         for pod in world.objects("pods")
         if (pod["metadata"].get("ownerReferences") or [{}])[0].get("name") == name
     ]
+
+
+def file_says(status):
+    @said(f"the file is {status}")
+    def holds(world):
+        path = Path(world.settings.rank_table_dir) / "default.j" / "hccl.json"
+        return path.exists() and f'"status":"{status}"' in path.read_text()
+
+    return holds
 
 
 def table_says(status, name="j"):
@@ -389,6 +407,46 @@ async def many_jobs_come_at_once(world):
         await world.until(cleaned(f"j{n}"))
 
 
+async def a_table_in_a_directory_is_of_the_newest_job(world):
+    """Deleted and made again under its name: a pod that starts never reads the old table."""
+    volume = {"name": "ranktable", "hostPath": {"path": "/user/mindx-dl/ranktable/default.j"}}
+    roles = {"Master": 1, "Worker": make.replica(1, spec={"volumes": [volume]})}
+    rng = world.dice("people")
+    for _ in range(2):
+        await apply(world, make.job(roles=roles))
+        await world.until(file_says("completed"))
+        await delete(world, ASCENDJOBS, "j")
+        await asyncio.sleep(rng.choice((0, 0.3, 2)))
+    await apply(world, lasting(make.job(roles=roles), 900))
+    await world.until(is_("Running"))
+    await world.until(file_says("completed"))
+    await world.until(is_("Succeeded"))
+    await world.until(cleaned())
+
+
+async def a_table_without_a_gang(world):
+    """Its pods do not wait; neither does the withdrawal of the old table."""
+    await a_table_in_a_directory_is_of_the_newest_job(world)
+
+
+async def a_namespace_goes_and_comes(world):
+    """With everything in it, while its job runs; what comes after it is new."""
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    job = lasting(make.job(Master=1, Worker=2), 900)
+    job["metadata"]["namespace"] = "team"
+    for times in range(2):
+        await world.people.create(NAMESPACES, space)
+        await apply(world, job)
+        await world.until(run(3))
+        if times == 0:
+            await world.people.delete(NAMESPACES, None, "team")
+            await world.until(
+                said("the namespace is gone")(lambda w: not w.find("namespaces", "team", ""))
+            )
+    await world.until(is_("Succeeded"))
+    await world.until(cleaned())
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -406,5 +464,8 @@ SCENARIOS = {
         Scenario(a_job_is_suspended_and_resumed),
         Scenario(children_vanish),
         Scenario(many_jobs_come_at_once),
+        Scenario(a_table_in_a_directory_is_of_the_newest_job, shelf=True),
+        Scenario(a_namespace_goes_and_comes),
+        Scenario(a_table_without_a_gang, shelf=True, settings={"enable_gang_scheduling": False}),
     )
 }

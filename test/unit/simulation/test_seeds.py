@@ -17,8 +17,16 @@ from .scenarios import SCENARIOS  # noqa: TID252  likewise
 from .weather import cast_of, weather_of  # noqa: TID252  likewise
 
 USUAL, LONG = range(200), range(200, 2200)
-FAILED = (397, 415, 509, 537, 565)
-"""Have shown something: a pod of a scale-down that was charged as lost, a ghost of no object."""
+FAILED = {
+    397: "workers_come_and_go",
+    415: "a_budget_of_two_is_spent",
+    509: "workers_come_and_go",
+    537: "workers_come_and_go",
+    565: "workers_come_and_go",
+    101: "workers_come_and_go",
+}
+"""Have shown something: a pod of a scale-down that was charged as lost, a ghost of no object, a
+PodGroup of yesterday."""
 NAMES = tuple(SCENARIOS)
 
 
@@ -28,13 +36,13 @@ def seeds():
         first, _, last = wanted.partition("-")
         yield from range(int(first), int(last or first) + 1)
         return
-    yield from (*USUAL, *FAILED)
+    yield from sorted({*USUAL, *FAILED})
     for seed in sorted({*LONG} - {*FAILED}):
         yield pytest.param(seed, marks=pytest.mark.long)
 
 
 def story_of(seed):
-    return NAMES[seed % len(NAMES)]
+    return FAILED.get(seed) or NAMES[seed % len(NAMES)]
 
 
 @pytest.mark.parametrize("seed", list(seeds()))

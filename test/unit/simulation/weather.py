@@ -42,6 +42,8 @@ class Weather:
                 world.server.cut_watches()
             case "forget":
                 world.server.compact()
+            case "stall":  # the machine stands still; everybody's timers ring late
+                world.loop._jumping.now_s += rng.choice((1.0, 8.0, 30.0))
             case "clock":
                 replica.skew_s = rng.choice((0.0, 3600.0, -3600.0))
 
@@ -72,7 +74,8 @@ def weather_of(seed):
                 (),
                 ("kill",),
                 ("cut", "forget"),
-                ("kill", "cut", "forget", "clock"),
+                ("kill", "cut", "forget", "clock", "stall"),
+                ("stall",),
             )
         ),
         until_s=until_s,
