@@ -249,7 +249,7 @@ async def test_a_pod_of_a_driver_that_died_has_failed(kind, tmp_path):
 
 
 SCRIPT = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from random import Random
 from ascendop.clock import wall
@@ -277,6 +277,8 @@ async def main():
                     "command": ["sh", "-c", "setsid sleep 65432 & exec sleep 65432"]}],
                     "volumes": [{"name": "v", "emptyDir": {}}]}})
 
+# Whoever started the tests in the background may have told them not to hear it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 asyncio.run(main())
 """
 
@@ -305,7 +307,11 @@ def test_when_the_driver_dies_nothing_is_left(kind, how, tmp_path):
         wait_until(lambda: len(left_behind("sleep 65432")) >= 4)
     finally:
         driver.send_signal(how)
-    driver.wait(20)
+    try:
+        driver.wait(20)
+    finally:
+        driver.kill()
+        driver.wait()
     wait_until(lambda: not left_behind("65432") and not left_behind(str(tmp_path)))
     assert Path("/proc/self/mountinfo").read_text() == mounts
     assert network_links() == links
