@@ -344,8 +344,17 @@ ADDED = re.compile(
 def addition(judge: Judge, d: Difference) -> str:
     return (
         "an addition: frameworks.md sections 10 and 11, mpijob W-20, or under our own prefix"
-        if d.want == NONE and ADDED.search(d.path)
+        if d.want == NONE and (ADDED.search(d.path) or _ours_alone(d))
         else ""
+    )
+
+
+def _ours_alone(d: Difference) -> bool:
+    """A whole map of annotations that the original did not write, with keys of ours only."""
+    return (
+        d.path.endswith("metadata.annotations")
+        and isinstance(d.got, dict)
+        and all(key.startswith("ascendop.io/") for key in d.got)
     )
 
 
