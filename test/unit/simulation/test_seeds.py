@@ -16,7 +16,7 @@ from .runs import calm_end, play  # noqa: TID252  likewise
 from .scenarios import SCENARIOS  # noqa: TID252  likewise
 from .weather import cast_of, weather_of  # noqa: TID252  likewise
 
-USUAL, LONG = range(200), range(200, 2200)
+USUAL, LONG = range(200), range(200, 1000)
 FAILED = {
     397: "workers_come_and_go",
     415: "a_budget_of_two_is_spent",
