@@ -75,6 +75,7 @@ def next_attempts(
     *,
     started: bool,
     fresh: Iterable[str] = (),
+    ending: Iterable[str] = (),
 ) -> Attempts:
     """The generation after these pods were found.
 
@@ -82,6 +83,8 @@ def next_attempts(
     existing:  names of those that exist.
     started:   all pods of the job have been made once; before that nothing can be lost.
     fresh:     names of pods that it should have now and has not had before.
+    ending:    those of the existing that are being deleted: a generation that is yet to be made
+               is not made of them, as after a suspension that was short.
     """
     if not started:
         return before
@@ -92,7 +95,7 @@ def next_attempts(
     newest = everything if before.slots is None else before.slots & everything
     lost = everything - there
     if not before.made:
-        if newest <= there:
+        if newest <= there - frozenset(ending):
             return _joined(replace(before, made=True), lost, everything)
         return _joined(before, lost - newest, everything)
     if lost & newest:

@@ -189,7 +189,14 @@ class _Pass:
         if not s.kind.attempts:
             return stored
         started = bool(s.status.get("startTime"))
-        found = next_attempts(stored, had, (pod.name for pod in pods), started=started, fresh=fresh)
+        found = next_attempts(
+            stored,
+            had,
+            (pod.name for pod in pods),
+            started=started,
+            fresh=fresh,
+            ending=(pod.name for pod in pods if pod.deleting),
+        )
         if s.world.gang or not (started and found.made):
             return found
         counts = {role.lower(): replica.count for role, replica in self.job.replicas.items()}

@@ -102,6 +102,23 @@ def test_a_suspension_is_not_a_loss():
     assert seen.status["startTime"] == "2026-01-02T04:04:05Z", "a resumed job has its whole time"
 
 
+def test_pods_that_still_end_when_a_job_is_resumed_are_not_those_it_is_resumed_with():
+    """runtime:W-21: they were taken for the new ones, and charged to the budget when they went."""
+    seen = running()
+    paused = job(Master=1, Worker=1, policy={"suspend": True})
+    row = make.row(paused, annotations=seen.row.annotations)
+    seen = replace(seen, row=row, job=make.parsed(seen.kind, row))
+    ending = tuple(changed(pod, deleting=True) for pod in seen.pods)
+    seen = replace(after(seen, decide(seen)), pods=ending)
+    again = make.row(job(Master=1, Worker=1), annotations=seen.row.annotations)
+    seen = replace(seen, row=again, job=make.parsed(seen.kind, again))
+    seen = admitted(after(seen, decide(seen)))
+    seen = gone(after(seen, decide(seen)), *(pod.name for pod in ending))
+    for _ in range(4):
+        seen = turned(admitted(after(seen, decide(seen))), "Running")
+    assert versions(seen) == {"j-master-0": 0, "j-worker-0": 0}
+
+
 def test_a_job_begins_when_all_its_pods_are_made():
     """An answer that was lost is no pod that was: what is missing then is made, and not counted."""
     seen = make.snapshot(job(Master=1, Worker=2))
