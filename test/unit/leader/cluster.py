@@ -267,7 +267,10 @@ class Pausable(Coroutine):
         self._coro.close()
 
     def __await__(self):
-        raise NotImplementedError
+        return self
+
+    def __next__(self):
+        return self.send(None)
 
     def _step(self, resume, error=None):
         self._late = error or self._late
