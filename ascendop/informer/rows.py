@@ -8,8 +8,8 @@ What is not named here never becomes a Python object: the decoder skips it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ from ascendop.api.observed import (
 )
 from ascendop.builder import labels as keys
 from ascendop.builder.integers import integer
+from ascendop.informer.change import Row
 from ascendop.informer.metadata import Meta, Owner
 from ascendop.informer.pool import Pool
 from ascendop.informer.represent import StructForm
@@ -34,6 +35,12 @@ from ascendop.kube.quantity import Quantity, QuantityError
 
 class Wire(msgspec.Struct, rename="camel", gc=False):
     """A part of an object, in the spelling of the API."""
+
+
+class Whole(Wire):
+    """An object."""
+
+    metadata: Meta
 
 
 _NOBODY: Final = Owner()
@@ -94,8 +101,7 @@ class PodSpec(Wire):
     containers: list[Container] | None = None
 
 
-class Pod(Wire):
-    metadata: Meta
+class Pod(Whole):
     spec: PodSpec | None = None
     status: PodStatus | None = None
 
@@ -110,8 +116,7 @@ class ServiceSpec(Wire):
     ports: list[ServicePort] | None = None
 
 
-class Service(Wire):
-    metadata: Meta
+class Service(Whole):
     spec: ServiceSpec | None = None
 
 
@@ -126,8 +131,7 @@ class GroupStatus(Wire):
     conditions: list[GroupCondition] | None = None
 
 
-class Group(Wire):
-    metadata: Meta
+class Group(Whole):
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: GroupStatus | None = None
 
@@ -136,18 +140,15 @@ class QueueStatus(Wire):
     state: str = ""
 
 
-class Queue(Wire):
-    metadata: Meta
+class Queue(Whole):
     status: QueueStatus | None = None
 
 
-class Priority(Wire):
-    metadata: Meta
+class Priority(Whole):
     value: int = 0
 
 
-class Retries(Wire):
-    metadata: Meta
+class Retries(Whole):
     data: dict[str, str] | None = None
 
 
@@ -160,8 +161,7 @@ class Remaining(msgspec.Struct):
 _REMAINING = msgspec.json.Decoder(dict[str, Remaining])
 
 
-class Job(Wire):
-    metadata: Meta
+class Job(Whole):
     spec: msgspec.Raw = msgspec.Raw(b"")
     status: msgspec.Raw = msgspec.Raw(b"")
 
@@ -348,36 +348,39 @@ def _pairs(found: Mapping[str, str] | None) -> Pairs:
     return tuple(found.items()) if found else ()
 
 
+W = TypeVar("W", bound=Whole)
+R = TypeVar("R", bound=Row)
+
+
+def _form(wire: type[W], row: Callable[[W, Pool], R]) -> StructForm[W, R]:
+    """The row of an object of the wrong shape is that of one with nothing but its metadata."""
+    return StructForm(wire, row, lambda meta, pool: row(wire(metadata=meta), pool))
+
+
 def pods_form() -> StructForm[Pod, PodView]:
     """How pods are cached; the other forms likewise."""
-    return StructForm(Pod, pod_row, lambda meta, pool: pod_row(Pod(metadata=meta), pool))
+    return _form(Pod, pod_row)
 
 
 def services_form() -> StructForm[Service, ServiceView]:
-    return StructForm(
-        Service, service_row, lambda meta, pool: service_row(Service(metadata=meta), pool)
-    )
+    return _form(Service, service_row)
 
 
 def groups_form() -> StructForm[Group, GroupView]:
-    return StructForm(Group, group_row, lambda meta, pool: group_row(Group(metadata=meta), pool))
+    return _form(Group, group_row)
 
 
 def queues_form() -> StructForm[Queue, QueueView]:
-    return StructForm(Queue, queue_row, lambda meta, pool: queue_row(Queue(metadata=meta), pool))
+    return _form(Queue, queue_row)
 
 
 def priorities_form() -> StructForm[Priority, PriorityView]:
-    return StructForm(
-        Priority, priority_row, lambda meta, pool: priority_row(Priority(metadata=meta), pool)
-    )
+    return _form(Priority, priority_row)
 
 
 def retries_form() -> StructForm[Retries, RetriesView]:
-    return StructForm(
-        Retries, retries_row, lambda meta, pool: retries_row(Retries(metadata=meta), pool)
-    )
+    return _form(Retries, retries_row)
 
 
 def jobs_form() -> StructForm[Job, JobRow]:
-    return StructForm(Job, job_row, lambda meta, pool: job_row(Job(metadata=meta), pool))
+    return _form(Job, job_row)
