@@ -27,7 +27,7 @@ check: $(READY) ## Format, lint, types, doors, names, docstrings; runs nothing
 	$(RUN) ruff format --check . && $(RUN) ruff check .
 	$(RUN) mypy && $(RUN) mypy --explicit-package-bases hack --exclude hack/replay
 	.venv/bin/lint-imports
-	$(RUN) hack.check_docs && $(RUN) hack.check_names && $(RUN) hack.check_files && $(RUN) hack.check_rules
+	$(RUN) hack.check_docs && $(RUN) hack.check_names && $(RUN) hack.check_files && $(RUN) hack.check_rules && $(RUN) hack.check_cases
 unit: $(READY) ## Unit tests under two hash seeds, and on the oldest and newest Python found
 	PYTHONHASHSEED=1 $(PYTEST) -n auto -m "not long" test/unit
 	PYTHONHASHSEED=2 $(PYTEST) -n auto -m "not long" test/unit

@@ -76,14 +76,14 @@ async def shelf():
 # ── a ConfigMap ──
 
 
-async def test_table_and_version_are_filled_in_and_other_keys_are_kept(shelf):
+async def test_r20_table_and_version_are_filled_in_and_other_keys_are_kept(shelf):
     """ascendjob:R20."""
     await shelf.provide(**{"hccl.json": BARE, "extra": "mine"})
     assert await shelf.fulfil(wish()) is None
     assert await shelf.data() == {"hccl.json": OLD, "version": "0", "extra": "mine"}
 
 
-async def test_the_version_moves_with_the_table_and_never_without_it(shelf):
+async def test_r18_the_version_moves_with_the_table_and_never_without_it(shelf):
     """ascendjob:R18 ascendjob:W-26: 0 for the first, as in the contract; then it only grows."""
     await shelf.provide()
     versions = []
@@ -108,7 +108,7 @@ async def test_a_version_that_is_no_number_is_replaced(shelf):
     assert await shelf.version() == str(int(START.timestamp()))
 
 
-async def test_a_table_that_stands_costs_not_even_a_read(shelf):
+async def test_r23_a_table_that_stands_costs_not_even_a_read(shelf):
     """ascendjob:R23: ten more events about the job's pods."""
     await shelf.provide()
     await shelf.fulfil(wish())
@@ -118,7 +118,7 @@ async def test_a_table_that_stands_costs_not_even_a_read(shelf):
     assert len(shelf.wire.sent) == asked
 
 
-async def test_another_operator_finds_the_same_table_and_writes_nothing(shelf):
+async def test_r27_another_operator_finds_the_same_table_and_writes_nothing(shelf):
     """ascendjob:R27: after a restart the version is not 0 again."""
     await shelf.provide()
     await shelf.fulfil(wish())
@@ -128,7 +128,7 @@ async def test_another_operator_finds_the_same_table_and_writes_nothing(shelf):
     assert shelf.wire.writes() == [("PATCH", NAME)]
 
 
-async def test_a_config_map_that_comes_later_is_filled_at_the_next_look(shelf):
+async def test_r19_a_config_map_that_comes_later_is_filled_at_the_next_look(shelf):
     """ascendjob:R19."""
     assert await shelf.fulfil(wish()) == LOOK_AGAIN.first_s
     await shelf.provide()
@@ -151,7 +151,7 @@ async def test_a_config_map_that_never_comes_is_asked_for_less_and_less_often(sh
     assert len(looks) < 12
 
 
-async def test_a_table_is_withdrawn_as_the_bare_status_and_comes_back(shelf):
+async def test_r15_a_table_is_withdrawn_as_the_bare_status_and_comes_back(shelf):
     """ascendjob:R15 ascendjob:W-27."""
     await shelf.provide()
     seen = []
@@ -203,7 +203,7 @@ async def test_a_table_that_no_config_map_holds_says_what_to_do(shelf):
     assert shelf.wire.writes() == []
 
 
-async def test_the_end_of_a_job_leaves_the_users_config_map(shelf):
+async def test_r22_the_end_of_a_job_leaves_the_users_config_map(shelf):
     """ascendjob:R22."""
     await shelf.provide()
     await shelf.fulfil(wish())
@@ -225,7 +225,7 @@ def mode(path):
 
 
 @pytest.mark.real_time
-async def test_the_directory_is_made_before_there_is_a_table(share):
+async def test_r21_the_directory_is_made_before_there_is_a_table(share):
     """ascendjob:R21."""
     await share.fulfil(withdrawal(directory="ns.j"))
     assert list(share.root.iterdir()) == [share.root / "ns.j"]
@@ -233,7 +233,7 @@ async def test_the_directory_is_made_before_there_is_a_table(share):
 
 
 @pytest.mark.real_time
-async def test_files_are_readable_by_everybody_and_whole(share):
+async def test_r21_files_are_readable_by_everybody_and_whole(share):
     """ascendjob:R21."""
     for content in (OLD, NEW):
         await share.fulfil(wish(content, directory="ns.j"))
@@ -246,7 +246,7 @@ async def test_files_are_readable_by_everybody_and_whole(share):
 
 
 @pytest.mark.real_time
-async def test_an_equal_file_is_not_written_again(share):
+async def test_r23_r27_an_equal_file_is_not_written_again(share):
     """ascendjob:R23 ascendjob:R27."""
     await share.fulfil(wish(directory="ns.j"))
     before = (share.root / "ns.j" / "hccl.json").stat()
@@ -265,7 +265,7 @@ async def test_a_reader_of_the_old_file_keeps_the_old_file(share):
 
 
 @pytest.mark.real_time
-async def test_the_end_of_a_job_takes_its_files_along(share):
+async def test_r22_the_end_of_a_job_takes_its_files_along(share):
     """ascendjob:R22."""
     await share.fulfil(wish(directory="ns.j"))
     await share.tables.forget(UID, "ns", "j")

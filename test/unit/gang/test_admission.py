@@ -15,12 +15,12 @@ def ask(group=None, *, gang=True, served=True, pods_alive=0, queue=None):
 
 
 @pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
-def test_every_phase_after_pending_lets_pods_in(phase):
+def test_p10_every_phase_after_pending_lets_pods_in(phase):
     """ascendjob:P10, scheduling:SCH-1, scheduling:SCH-3."""
     assert ask(make.group(phase)) == Admitted()
 
 
-def test_a_phase_that_is_empty_waits_for_the_scheduler():
+def test_p8_a_phase_that_is_empty_waits_for_the_scheduler():
     """ascendjob:P8, scheduling:SCH-2, scheduling:SCH-4."""
     got = ask(make.group(""))
     assert isinstance(got, Waiting)
@@ -32,7 +32,7 @@ def test_a_phase_that_is_empty_waits_for_the_scheduler():
     assert "ns/j-U" in got.detail
 
 
-def test_a_pending_gang_waits_for_room_and_says_what_the_scheduler_says():
+def test_p9_a_pending_gang_waits_for_room_and_says_what_the_scheduler_says():
     """ascendjob:P9, scheduling:SCH-2, scheduling:SCH-4, scheduling:SCH-31."""
     got = ask(make.group("Pending", trouble="JobValidateFailed: sp-block is 3"))
     assert got == Waiting(
@@ -72,6 +72,6 @@ def test_a_replacement_never_waits_while_one_pod_is_alive(group):
     assert ask(group, pods_alive=1) == Admitted()
 
 
-def test_a_job_without_a_gang_never_waits():
+def test_p12_a_job_without_a_gang_never_waits():
     """ascendjob:P12."""
     assert ask(None, gang=False, served=False) == Admitted()

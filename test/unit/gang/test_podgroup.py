@@ -202,7 +202,7 @@ CONTRACT = [
 
 
 @pytest.mark.parametrize(("gang", "want"), CONTRACT)
-def test_the_spec_of_a_pod_group(gang, want):
+def test_p4_p13_the_spec_of_a_pod_group(gang, want):
     """ascendjob:P4, ascendjob:P13.
 
     scheduling:SCH-10, scheduling:SCH-65, scheduling:SCH-66, scheduling:SCH-67, scheduling:SCH-68,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hack import check_docs, check_files, check_names, check_rules
+from hack import check_cases, check_docs, check_files, check_names, check_rules
 
 LICENCE = "".join(f"# {line}" for line in check_docs.SPDX)
 
@@ -79,6 +79,36 @@ def test_every_rule_of_the_runtime_has_one_line():
     names = [line.split()[0] for line in lines if line and not line.startswith("#")]
     counts = {"I": 46, "Q": 23, "W": 22, "L": 13, "E": 7, "H": 20, "O": 11, "P": 23, "S": 9}
     assert names == [f"{letter}-{i}" for letter, n in counts.items() for i in range(1, n + 1)]
+
+
+CASES = """# head
+
+P4   unit         one
+D1   unit+server  two
+V1   unit         three
+X9   unit         four
+"""
+TESTS = """
+def test_p4_p5_of_one_name(): ...
+def test_the_d1_in_the_middle(): ...
+pytest.param(1, id="ascendjob:V1 no framework")
+pytest.param(1, id="mpijob:X9 of another document")
+pytest.param(1, id="D1 ascendjob:D2 of several")
+"""
+
+
+def test_a_case_is_covered_by_the_name_of_a_test_or_of_a_parameter(tmp_path):
+    document = tmp_path / "ascendjob.txt"
+    document.write_text(CASES)
+    for place in check_cases.PLACES.values():
+        (tmp_path / place).mkdir(parents=True)
+    file = tmp_path / "test/unit/test_x.py"
+    file.write_text(TESTS)
+    assert check_cases.named(file, "ascendjob") == {"P4", "P5", "V1", "D1", "D2"}
+    assert list(check_cases.missing(document, tmp_path)) == [
+        "ascendjob:X9 has no test in test/unit with its name: four",
+        "ascendjob:D1 has no test in test/e2e with its name: two",
+    ]
 
 
 def test_the_scripts_parse_on_the_oldest_python_that_is_supported():

@@ -35,7 +35,7 @@ def recovery(framework, *, labels=None, strategy=None, user=()):
     return {name: found[name] for name in sorted(found) if name in names}
 
 
-def test_a_worker_of_tensorflow_is_told_where_the_chief_is():
+def test_e5_a_worker_of_tensorflow_is_told_where_the_chief_is():
     """ascendjob:E5"""
     obj = job("tensorflow", Chief=replica(1, npus=2), Worker=replica(1, npus=2))
     found = env(obj, "j-worker-0", services=[make.service("j-chief-0")])
@@ -117,7 +117,7 @@ def test_recovery_variables_follow_the_job_s_words(got, want):
     assert got == dict(sorted(want.items()))
 
 
-def test_an_inference_job_gets_its_four_variables_and_no_other():
+def test_e16_an_inference_job_gets_its_four_variables_and_no_other():
     """ascendjob:E16"""
     found = env(job(labels={"jobID": "svc-a", "app": "mindie-ms-server"}))
     assert list(found.items()) == [
@@ -133,7 +133,7 @@ SOFT_SHARE = {
 }
 
 
-def test_a_shared_chip_is_one_process():
+def test_e17_a_shared_chip_is_one_process():
     """ascendjob:E17"""
     half = replica(1, npus=50)
     obj = job(labels=SOFT_SHARE, Master=half, Worker=half | {"replicas": 2})
@@ -143,7 +143,7 @@ def test_a_shared_chip_is_one_process():
     assert (found["RANK"], found["HCCL_LOGIC_SUPERPOD_ID"]) == ("2", "0")
 
 
-def test_a_chip_that_is_cut_on_demand_has_no_sizes():
+def test_e18_a_chip_that_is_cut_on_demand_has_no_sizes():
     """ascendjob:E18"""
     found = env(job(Master=replica(1, npus=4, resource="huawei.com/npu-core")))
     assert not {"LOCAL_WORLD_SIZE", "WORLD_SIZE", "LOCAL_RANK"} & set(found)
@@ -151,14 +151,14 @@ def test_a_chip_that_is_cut_on_demand_has_no_sizes():
     assert found["HCCL_LOGIC_SUPERPOD_ID"] == "0"
 
 
-def test_a_virtual_chip_is_not_made_visible_by_us():
+def test_e19_a_virtual_chip_is_not_made_visible_by_us():
     """ascendjob:E19"""
     found = env(job(Master=replica(1, npus=1, resource="huawei.com/Ascend910-6c.1cpu.16g")))
     assert "ASCEND_VISIBLE_DEVICES" not in found
     assert (found["LOCAL_WORLD_SIZE"], found["WORLD_SIZE"], found["LOCAL_RANK"]) == ("1", "1", "0")
 
 
-def test_every_node_has_a_rank_of_its_own_under_a_master_without_chips():
+def test_e20_every_node_has_a_rank_of_its_own_under_a_master_without_chips():
     """ascendjob:E20"""
     obj = job(Master=replica(1, npus=0), Worker=2)
     found = {name: env(obj, name) for name in ("j-master-0", "j-worker-0", "j-worker-1")}
@@ -167,7 +167,7 @@ def test_every_node_has_a_rank_of_its_own_under_a_master_without_chips():
     assert "HCCL_LOGIC_SUPERPOD_ID" not in found["j-master-0"]
 
 
-def test_a_job_without_chips_gets_the_general_variables_only():
+def test_e21_a_job_without_chips_gets_the_general_variables_only():
     """ascendjob:E21"""
     cpu = container(npus=0, resources={"requests": {"cpu": "4"}})
     found = env(job(Master=replica(1, cpu)))
@@ -186,20 +186,20 @@ def super_pod(pod, chips, *, labels=None, resource=make.ASCEND_910, workers=3, *
 SOFT = {"super-pod-affinity": "soft"}
 
 
-def test_under_soft_affinity_the_scheduler_names_the_logical_super_pod():
+def test_e22_under_soft_affinity_the_scheduler_names_the_logical_super_pod():
     """ascendjob:E22"""
     found = super_pod("j-master-0", 16, labels=SOFT, sp_block="32")
     assert found["HCCL_LOGIC_SUPERPOD_ID"] == "<metadata.annotations['super-pod-rank']>"
 
 
-def test_under_soft_affinity_an_a5_pod_counts_for_itself():
+def test_e23_under_soft_affinity_an_a5_pod_counts_for_itself():
     """ascendjob:E23"""
     found = super_pod("j-worker-2", 8, labels=SOFT, resource=NPU_A5, sp_block="16")
     assert found["ASCEND_VISIBLE_DEVICES"] == "<metadata.annotations['huawei.com/npu']>"
     assert found["HCCL_LOGIC_SUPERPOD_ID"] == "1"
 
 
-def test_a_multilevel_policy_counts_in_pods():
+def test_e24_a_multilevel_policy_counts_in_pods():
     """ascendjob:E24"""
     role = replica(1, npus=16)
     notes = {
@@ -211,17 +211,17 @@ def test_a_multilevel_policy_counts_in_pods():
     assert (found["RANK"], found["HCCL_LOGIC_SUPERPOD_ID"]) == ("5", "2")
 
 
-def test_a_block_smaller_than_a_pod_is_a_pod():
+def test_e25_a_block_smaller_than_a_pod_is_a_pod():
     """ascendjob:E25"""
     assert super_pod("j-worker-2", 8, sp_block="4")["HCCL_LOGIC_SUPERPOD_ID"] == "3"
 
 
-def test_without_clusterd_its_domain_stands_for_its_address():
+def test_e26_without_clusterd_its_domain_stands_for_its_address():
     """ascendjob:E26"""
     assert env(job(), clusterd=DOMAIN)["MINDX_SERVER_IP"] == DOMAIN
 
 
-def test_a_side_car_keeps_its_environment():
+def test_e27_a_side_car_keeps_its_environment():
     """ascendjob:E27"""
     side = {"name": "side", "image": "s:1", "env": [{"name": "A", "value": "1"}]}
     obj = job(Master=replica(1, container(), side))
@@ -229,7 +229,7 @@ def test_a_side_car_keeps_its_environment():
     assert pod["spec"]["containers"][1] == side
 
 
-def test_the_contract_s_variable_comes_after_the_user_s_and_wins():
+def test_e28_the_contract_s_variable_comes_after_the_user_s_and_wins():
     """ascendjob:E28"""
     obj = job(Master=replica(1, env=[{"name": "MASTER_PORT", "value": "1"}]))
     pod = make.created(decide(make.snapshot(obj)))["j-master-0"]

@@ -181,7 +181,7 @@ def test_every_mistake_is_told_at_once_and_in_one_order():
     ]
 
 
-def test_a_refused_job_fails_with_one_condition_and_one_event_per_mistake():
+def test_v1_a_refused_job_fails_with_one_condition_and_one_event_per_mistake():
     """ascendjob:V1: nothing is made, and the reason is the first word of the message."""
     plan = decide(make.snapshot(job(framework=None)))
     found = make.concluded(plan)
@@ -193,7 +193,7 @@ def test_a_refused_job_fails_with_one_condition_and_one_event_per_mistake():
     ]
 
 
-def test_an_unknown_scale_out_has_no_event():
+def test_v15_an_unknown_scale_out_has_no_event():
     """ascendjob:V15"""
     found = make.concluded(decide(make.snapshot(job(labels={"scaleout-type": "ib"}))))
     assert found.events == ()
@@ -203,7 +203,7 @@ def test_an_unknown_scale_out_has_no_event():
 QUEUED = job(policy={"schedulingPolicy": {"queue": "nope"}})
 
 
-def test_a_queue_that_does_not_exist_fails_the_job():
+def test_v13_a_queue_that_does_not_exist_fails_the_job():
     """ascendjob:V13"""
     found = make.concluded(decide(make.snapshot(QUEUED, queue=None)))
     assert make.conditions(found)[-1] == ("Failed", "True", "JobValidFailed")
@@ -225,7 +225,7 @@ def test_a_queue_that_does_not_exist_is_not_held_against_the_job_when(of_world):
     assert "JobValidFailed" not in {reason for _, _, reason in make.conditions(found)}
 
 
-def test_a_job_that_failed_stays_failed_when_it_is_corrected():
+def test_v18_a_job_that_failed_stays_failed_when_it_is_corrected():
     """ascendjob:V18"""
     failed = make.concluded(decide(make.snapshot(job(framework=None)))).status
     plan = decide(make.snapshot(job(), status=failed))

@@ -38,14 +38,14 @@ def backup(rank, **fields):
 
 
 class TestWhoTakesPart:
-    def test_two_pods_on_two_nodes(self):
+    def test_r1_two_pods_on_two_nodes(self):
         """ascendjob:R1."""
         found = table(make.job(), make.pod(0), make.pod(1))
         assert found["server_count"] == "2"
         assert ranks(found) == ["0", "1", "2", "3"]
         assert [s["server_id"] for s in found["server_list"]] == ["10.10.0.0", "10.10.0.1"]
 
-    def test_two_pods_on_one_node_are_told_apart_by_their_uids(self):
+    def test_r2_two_pods_on_one_node_are_told_apart_by_their_uids(self):
         """ascendjob:R2."""
         found = table(make.job(), make.pod(0, node="n"), make.pod(1, node="n"))
         assert [s["server_id"] for s in found["server_list"]] == ["uid-0", "uid-1"]
@@ -64,25 +64,25 @@ class TestWhoTakesPart:
         assert [s["server_id"] for s in found["server_list"]] == ["10.10.0.1", "10.10.0.2"]
 
     @pytest.mark.parametrize("version", list(Version))
-    def test_every_version_is_built_from_workers_beside_a_scheduler_without_npus(self, version):
+    def test_r24_every_version_is_built_from_workers_beside_a_scheduler_without_npus(self, version):
         """ascendjob:R24."""
         leader = make.pod(0, name="s", npus=0, config=None)
         job = make.job(version=version)
         assert isinstance(rank_table(job, [leader, make.pod(0), make.pod(1)]), Table)
 
-    def test_a_pod_that_is_being_deleted_is_gone(self):
+    def test_r15_a_pod_that_is_being_deleted_is_gone(self):
         """ascendjob:R15."""
         got = reason(make.job(), make.pod(0), make.pod(1, deleting=True))
         assert got.reason == "PodsMissing" and got.withdraw
         assert got.message == "1 of 2 pods have devices"
 
-    def test_a_replaced_pod_gives_the_table_of_the_new_pods(self):
+    def test_r16_a_replaced_pod_gives_the_table_of_the_new_pods(self):
         """ascendjob:R16."""
         moved = make.pod(1, uid="new", node="node-9", config=make.config(9))
         found = table(make.job(), make.pod(0), moved)
         assert found["server_list"][1]["host_ip"] == "10.10.0.9"
 
-    def test_a_hot_switch_backup_changes_nothing_while_its_source_lives(self):
+    def test_r17_a_hot_switch_backup_changes_nothing_while_its_source_lives(self):
         """ascendjob:R17."""
         pods = [make.pod(0), make.pod(1)]
         spare = backup(1, node="node-9")
@@ -103,7 +103,7 @@ class TestWhyThereIsNone:
         pods = [make.pod(rank, config=None if rank > 2 else make.config) for rank in range(8)]
         assert reason(make.job(pods=8), *pods).message == "3 of 8 pods have devices"
 
-    def test_a_pod_without_ip(self):
+    def test_r3_a_pod_without_ip(self):
         """ascendjob:R3: built at the event that brings the address."""
         got = reason(make.job(), make.pod(0), make.pod(1, ip=""))
         assert (got.reason, got.message) == (
@@ -159,7 +159,7 @@ class TestDevices:
             pytest.param(Version.V2_0, 2, True, id="2.0 has addresses of its own"),
         ],
     )
-    def test_an_address_that_could_not_be_read(self, version, super_pods, built):
+    def test_r4_an_address_that_could_not_be_read(self, version, super_pods, built):
         """ascendjob:R4."""
         broken = make.config(1, make.devices(1, device_ip="-1"))
         job = make.job(version=version, super_pods=super_pods)
@@ -180,7 +180,7 @@ class TestDevices:
         assert "super_device_id" not in rank_table(make.job(), pods).content
         assert '"super_device_id":"101"' in rank_table(make.job(version=Version.V1_2), pods).content
 
-    def test_hardware_types_are_for_inference(self):
+    def test_r26_hardware_types_are_for_inference(self):
         """ascendjob:R26."""
         pods = [make.pod(r, annotations={"mind-cluster/hardware-type": "800I"}) for r in (0, 1)]
         assert "hardware_type" not in rank_table(make.job(), pods).content
@@ -215,7 +215,7 @@ class TestSuperPods:
             for rank, text in enumerate(super_pod_ranks)
         ]
 
-    def test_with_soft_affinity_the_scheduler_deals(self):
+    def test_r9_with_soft_affinity_the_scheduler_deals(self):
         """ascendjob:R9."""
         job, pods = self.soft("1", "0", "1", "0")
         assert list(self.lists(job, *pods).items()) == [("0", ["1", "3"]), ("1", ["0", "2"])]
@@ -299,7 +299,7 @@ class TestLayers:
             '"rank_addr_list":[]}]'
         ) in content
 
-    def test_an_unknown_scaleout_type_never_gives_a_table(self):
+    def test_x7_an_unknown_scaleout_type_never_gives_a_table(self):
         """ascendjob:X7."""
         got = reason(make.job(version=Version.V2_0, scaleout="IB"), make.pod(0), make.pod(1))
         assert got.reason == "ScaleoutTypeUnknown" and "'IB'" in got.message and not got.withdraw

@@ -25,7 +25,7 @@ def concluded(obj, *pods, **of_world):
     return make.concluded(decide(make.snapshot(obj, pods=pods, **of_world)))
 
 
-def test_one_running_pod_makes_a_job_run():
+def test_s1_one_running_pod_makes_a_job_run():
     """ascendjob:S1"""
     found = concluded(job(), pod("master"), pod("worker", 0, "Pending"))
     assert make.conditions(found) == [
@@ -38,7 +38,7 @@ def test_one_running_pod_makes_a_job_run():
     assert [event.reason for event in found.events] == ["JobRunning"]
 
 
-def test_a_job_succeeds_when_all_pods_have():
+def test_s2_a_job_succeeds_when_all_pods_have():
     """ascendjob:S2: then its PodGroup goes and its pods stay."""
     seen = turned(running(job()), "Succeeded")
     plan = decide(seen)
@@ -54,13 +54,13 @@ def test_a_job_succeeds_when_all_pods_have():
     assert make.deleted(plan) == []
 
 
-def test_a_pending_worker_is_no_success():
+def test_s3_a_pending_worker_is_no_success():
     """ascendjob:S3"""
     found = concluded(job(), pod("master", 0, "Succeeded"), pod("worker", 0, "Pending"))
     assert "Succeeded" not in {type_ for type_, _, _ in make.conditions(found)}
 
 
-def test_a_failed_pod_fails_the_job_and_leaves_the_others():
+def test_s4_a_failed_pod_fails_the_job_and_leaves_the_others():
     """ascendjob:S4"""
     seen = turned(running(job()), "Failed", "j-worker-0")
     plan = decide(seen)
@@ -75,7 +75,7 @@ def test_a_failed_pod_fails_the_job_and_leaves_the_others():
     assert make.deleted(plan) == []
 
 
-def test_a_failed_pod_on_its_way_out_does_not_count():
+def test_s5_a_failed_pod_on_its_way_out_does_not_count():
     """ascendjob:S5"""
     found = concluded(job(), pod("master"), pod("worker", 0, "Failed", deleting=True))
     assert "Failed" not in {type_ for type_, _, _ in make.conditions(found)}
@@ -111,7 +111,7 @@ def test_a_finished_job_is_cleaned_once():
     assert is_quiet(seen, decide(seen))
 
 
-def test_a_scheduled_deletion_comes_when_its_time_has_come():
+def test_f11_a_scheduled_deletion_comes_when_its_time_has_come():
     """ascendjob:F11"""
     seen = turned(running(job(policy={"ttlSecondsAfterFinished": 60})), "Succeeded")
     seen = after(after(seen, decide(seen)), decide(after(seen, decide(seen))))
@@ -121,7 +121,7 @@ def test_a_scheduled_deletion_comes_when_its_time_has_come():
     assert make.deleted(decide(due), decide(due).steps[0].writes[0].resource) == ["j"]
 
 
-def test_a_deadline_is_kept_to_the_second():
+def test_f12_a_deadline_is_kept_to_the_second():
     """ascendjob:F12"""
     seen = running(job(policy={"activeDeadlineSeconds": 60}))
     assert decide(seen).again_after_s == 60
@@ -150,7 +150,7 @@ def attempts_of(seen):
     return dict(seen.row.annotations).get("ascendop.io/attempt", "")
 
 
-def test_a_budget_of_two_is_used_up_by_the_third_loss():
+def test_f1_a_budget_of_two_is_used_up_by_the_third_loss():
     """ascendjob:F1: unlike the original, with a completionTime (W-15)."""
     seen = running(job(policy={"backoffLimit": 2}))
     for version in (1, 2):
@@ -165,7 +165,7 @@ def test_a_budget_of_two_is_used_up_by_the_third_loss():
     assert seen.pods == ()
 
 
-def test_pods_lost_together_are_one_loss():
+def test_f2_pods_lost_together_are_one_loss():
     """ascendjob:F2"""
     seen = running(job(Master=1, Worker=3))
     seen = lose(seen, *versions(seen))
@@ -173,7 +173,7 @@ def test_pods_lost_together_are_one_loss():
     assert len(seen.pods) == 4
 
 
-def test_a_survivor_lost_later_joins_the_new_generation():
+def test_f3_a_survivor_lost_later_joins_the_new_generation():
     """ascendjob:F3"""
     seen = lose(running(job(Master=1, Worker=3)), "j-worker-1")
     assert versions(seen) == {
@@ -245,7 +245,7 @@ def test_nothing_is_counted_before_all_pods_have_been_there_once():
 RETRIED = job(labels={"fault-retry-times": "5"})
 
 
-def test_a_job_with_retries_left_restarts():
+def test_f5_a_job_with_retries_left_restarts():
     """ascendjob:F5"""
     seen = turned(running(RETRIED, retries_left=3), "Failed", "j-worker-0")
     found = make.concluded(decide(seen))
@@ -259,13 +259,13 @@ def test_a_job_with_retries_left_restarts():
 @pytest.mark.parametrize(
     "left", [pytest.param(0, id="none left"), pytest.param(None, id="nobody says how many")]
 )
-def test_a_job_without_retries_left_fails(left):
+def test_f6_a_job_without_retries_left_fails(left):
     """ascendjob:F6"""
     seen = turned(running(RETRIED, retries_left=left), "Failed", "j-worker-0")
     assert make.conditions(make.concluded(decide(seen)))[-1] == ("Failed", "True", "JobFailed")
 
 
-def test_new_pods_end_the_restart():
+def test_f7_new_pods_end_the_restart():
     """ascendjob:F7"""
     seen = turned(running(RETRIED, retries_left=3), "Failed", "j-worker-0")
     seen = after(seen, decide(seen))

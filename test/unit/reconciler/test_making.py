@@ -22,7 +22,7 @@ def group_of(obj, **of_world):
     return next(iter(make.created(plan, POD_GROUPS).values()), None)
 
 
-def test_the_user_s_least_number_is_the_gang_s():
+def test_p4_the_user_s_least_number_is_the_gang_s():
     """ascendjob:P4"""
     policy = {"schedulingPolicy": {"minAvailable": 1, "queue": "default"}}
     spec = group_of(job(policy=policy, Master=1, Worker=3))["spec"]
@@ -30,7 +30,7 @@ def test_the_user_s_least_number_is_the_gang_s():
     assert spec["minResources"] == {"huawei.com/Ascend910": "8"}
 
 
-def test_a_recover_strategy_even_an_empty_one_marks_the_gang():
+def test_p7_a_recover_strategy_even_an_empty_one_marks_the_gang():
     """ascendjob:P7"""
     meta = group_of(job(annotations={"recover-strategy": ""}))["metadata"]
     assert meta["labels"]["process-recover-enable"] == "on"
@@ -47,7 +47,7 @@ def test_what_is_odd_about_a_gang_is_told_when_it_is_made_and_never_again():
     assert make.concluded(decide(after(seen, plan))).events == ()
 
 
-def test_limits_count_where_there_are_no_requests():
+def test_p13_limits_count_where_there_are_no_requests():
     """ascendjob:P13"""
     cpu = container(npus=0, resources={"limits": {"cpu": 2}})
     spec = group_of(job(Master=replica(1, cpu), Worker=replica(1, cpu)))["spec"]
@@ -91,7 +91,7 @@ def test_a_job_that_goes_on_waiting_is_not_written_again():
 
 
 @pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
-def test_when_the_gang_is_let_in_the_service_comes_first_and_then_all_pods(phase):
+def test_p10_when_the_gang_is_let_in_the_service_comes_first_and_then_all_pods(phase):
     """ascendjob:P10"""
     seen = make.snapshot(job(Master=1, Worker=3), services=(), group=phase)
     plan = decide(seen)
@@ -125,7 +125,7 @@ def test_what_the_server_refuses_stands_in_the_created_condition(step, resource,
     assert [event.reason for event in found.events] == [f"FailedCreate{resource.kind}"]
 
 
-def test_a_refused_pod_stands_in_the_created_condition_of_a_running_job():
+def test_s7_a_refused_pod_stands_in_the_created_condition_of_a_running_job():
     """ascendjob:S7: the State column shows Created."""
     running = {"conditions": [{"type": "Running", "status": "True", "reason": "JobRunning"}]}
     plan = decide(make.snapshot(job(), pods=[make.pod("master")], status=running))
@@ -160,7 +160,7 @@ def test_a_name_that_is_not_free_yet_is_no_failure():
     assert not [event for event in found.events if event.type == "Warning"]
 
 
-def test_without_a_gang_pods_come_at_once_and_know_of_none():
+def test_p12_without_a_gang_pods_come_at_once_and_know_of_none():
     """ascendjob:P12"""
     plan = decide(make.snapshot(job(), gang=False))
     assert make.created(plan, POD_GROUPS) == {}
@@ -178,7 +178,7 @@ def test_without_volcano_a_gang_waits_and_says_so():
     assert "install Volcano" in last["message"]
 
 
-def test_a_scheduler_with_chips_is_rank_zero_and_workers_follow():
+def test_d5_a_scheduler_with_chips_is_rank_zero_and_workers_follow():
     """ascendjob:D5"""
     obj = job("mindspore", Scheduler=1, Worker=3)
     made = make.created(decide(make.snapshot(obj)))
@@ -198,7 +198,7 @@ def test_a_scheduler_with_chips_is_rank_zero_and_workers_follow():
         pytest.param({}, "bar", "bar", "SettedPodTemplateSchedulerName", id="D6 by the template"),
     ],
 )
-def test_who_schedules_a_pod(spec, template, want, warning):
+def test_d6_who_schedules_a_pod(spec, template, want, warning):
     """ascendjob:D6"""
     in_template = {"schedulerName": template} if template else {}
     obj = job(spec=spec, Master=replica(1, spec=in_template))
@@ -231,7 +231,7 @@ def test_whether_a_container_is_restarted(policy, template, want, warnings):
     assert found == warnings
 
 
-def test_a_service_without_the_contract_s_port_makes_no_pod():
+def test_d10_a_service_without_the_contract_s_port_makes_no_pod():
     """ascendjob:D10"""
     seen = make.snapshot(job(), services=[make.service(ports=(("http", 80),))])
     plan = decide(seen)
@@ -240,7 +240,7 @@ def test_a_service_without_the_contract_s_port_makes_no_pod():
     assert make.conditions(found)[-1] == ("Created", "True", "SyncServiceFailed")
 
 
-def test_surplus_pods_go_when_a_role_shrinks():
+def test_d13_surplus_pods_go_when_a_role_shrinks():
     """ascendjob:D13"""
     pods = [make.pod("master"), *(make.pod("worker", i) for i in range(4))]
     plan = decide(make.snapshot(job(Master=1, Worker=2), pods=pods))

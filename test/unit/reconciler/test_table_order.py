@@ -46,7 +46,7 @@ async def completed(town):
     await town.until(there)
 
 
-async def test_no_pod_is_made_beside_a_table_that_names_its_predecessor(town):
+async def test_r15_r25_no_pod_is_made_beside_a_table_that_names_its_predecessor(town):
     """ascendjob:R15 ascendjob:R25: the order of 4.2, table before pods."""
     await provide_table(town)
     async with town.running(town.operator()):
