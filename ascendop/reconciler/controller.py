@@ -1,14 +1,13 @@
 # SPDX-FileCopyrightText: The ascendop authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""Take a key, reconcile, tell the queue; errors become outcomes here and nowhere else."""
+"""One pass over a job: look, decide, write, say how it stands, and keep its rank table."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random  # noqa: TID251  the type of an argument
 from typing import Final, Protocol
@@ -17,7 +16,7 @@ from ascendop.api.model import Object
 from ascendop.apply.execute import Executed, Executor
 from ascendop.apply.plan import Apply, Create, Delete, Done, EventNote, Plan, Written
 from ascendop.apply.tables import Tables
-from ascendop.errors import AscendopError, NotLeaderError
+from ascendop.errors import AscendopError
 from ascendop.kube.errors import ConflictError, NotFoundError
 from ascendop.kube.resource import Key
 from ascendop.queue.workqueue import WorkQueue
@@ -25,20 +24,12 @@ from ascendop.reconciler.decide import decide
 from ascendop.reconciler.finish import job_resource
 from ascendop.reconciler.leftovers import told_in_time
 from ascendop.reconciler.observe import Observer
-from ascendop.reconciler.outcome import (
-    Finished,
-    GaveUp,
-    Later,
-    Outcome,
-    TryAgain,
-    outcome_of_error,
-    outcome_of_failures,
-    write_down,
-)
+from ascendop.reconciler.outcome import Finished, Later, Outcome, outcome_of_failures
 from ascendop.reconciler.pace import Pace
+from ascendop.reconciler.passes import Passes, Reconciles
 from ascendop.reconciler.snapshot import AnySnapshot
 from ascendop.reconciler.status import is_final, merge_patch
-from ascendop.telemetry.log import Log, bound
+from ascendop.telemetry.log import Log
 from ascendop.telemetry.phases import Phases, Tracer
 
 IN_PLACE: Final = 3
@@ -64,20 +55,6 @@ class Freshness(Protocol):
         ...
 
 
-class Reconciles(Protocol):
-    """Counts for the metrics that controller-runtime's users know."""
-
-    def began(self) -> None: ...
-
-    def ended(self, result: str, seconds: float) -> None: ...
-
-    def gave_up(self) -> None: ...
-
-    def met_a_bug(self) -> None: ...
-
-    def timed_out(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Pass:
     """One look at a job, and what it led to."""
@@ -86,10 +63,9 @@ class _Pass:
     plan: Plan
 
 
-class Controller:
+class Controller(Passes):
     """What workers do with the keys of one queue, for jobs of all kinds.
 
-    Serial:   per job, by the queue; a job's trouble is its own.
     Fresh:    every pass begins with a new snapshot, and ends with at most one status write.
     Calm:     a status is written four times a second at most; the first, an end, and a refusal
               do not wait. What is put off is said in the next pass, with its Events.
@@ -110,18 +86,14 @@ class Controller:
         log: Log,
         tracer: Tracer | None = None,
     ) -> None:
-        self._queue = queue
+        super().__init__(
+            queue, metrics=metrics, timeout_s=timeout_s, rng=rng, log=log, tracer=tracer
+        )
         self._observer = observer
         self._executor = executor
         self._tables = tables
         self._recorder = recorder
         self._freshness = freshness
-        self._metrics = metrics
-        self.timeout_s = timeout_s
-        """Of one pass; may be changed at any time."""
-        self._rng = rng
-        self._log = log
-        self._tracer = tracer
         self._pace: Pace[Key] = Pace()
         self._untold: dict[Key, tuple[str, tuple[Written, ...]]] = {}
         """What was done and not told yet, because the status was not written; with the UID."""
@@ -129,69 +101,6 @@ class Controller:
     def rest_s(self, key: Key) -> float:
         """How long a pass for which nobody waits may gather further changes."""
         return self._pace.rest_s(key)
-
-    async def handle(self, key: Key) -> None:
-        """A key that the queue has handed out, until it is given back.
-
-        Raises:  NotLeaderError when the lease is lost.
-        """
-        loop = asyncio.get_running_loop()
-        began_at, result = loop.time(), "error"
-        self._metrics.began()
-        try:
-            result = self._tell(key, await self.outcome_of(self.reconcile, key))
-        finally:
-            self._queue.done(key)
-            self._metrics.ended(result, loop.time() - began_at)
-
-    def _tell(self, key: Key, outcome: Outcome) -> str:
-        """Tell the queue. The result, as the metrics call it."""
-        match outcome:
-            case Finished(after_s=None):
-                self._queue.forget(key)
-                return "success"
-            case Finished(after_s=after_s):
-                self._queue.forget(key)
-                self._queue.add(key, after_s=after_s or 0.0, priority=None)
-                return "requeue_after"
-            case Later(after_s=after_s):
-                self._queue.add(key, after_s=after_s, priority=None)
-                return "requeue"
-            case TryAgain(at_least_s=at_least_s):
-                self._queue.retry(key, at_least_s=at_least_s)
-                return "error"
-            case GaveUp():
-                self._queue.forget(key)
-                self._metrics.gave_up()
-                return "error"
-
-    async def outcome_of(self, reconcile: Callable[[Key], Awaitable[Outcome]], key: Key) -> Outcome:
-        """Errors become outcomes here and nowhere else. Raises NotLeaderError."""
-        limit = asyncio.timeout(self.timeout_s)
-        with self._described(key):
-            try:
-                async with limit:
-                    return await reconcile(key)
-            except NotLeaderError:
-                raise
-            except Exception as error:  # noqa: BLE001  a bug met by one job must not stop the others
-                if isinstance(error, TimeoutError) and limit.expired():
-                    self._metrics.timed_out()
-                elif not isinstance(error, AscendopError):
-                    self._metrics.met_a_bug()
-                write_down(error, self._log, failures=self._queue.failures(key))
-                return outcome_of_error(error)
-
-    @contextmanager
-    def _described(self, key: Key) -> Iterator[None]:
-        """Every line that is written inside says which job and which pass it is about."""
-        pass_id = f"{self._rng.getrandbits(32):08x}"
-        with bound(kind=key.kind, namespace=key.namespace, job=key.name, reconcile=pass_id):
-            if self._tracer is None:
-                yield
-            else:
-                with self._tracer.reconcile(kind=key.kind, namespace=key.namespace, job=key.name):
-                    yield
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one job."""
