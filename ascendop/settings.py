@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Annotated, Any, Final, Literal, Self
 
 import yaml
@@ -49,7 +50,16 @@ def _check_listen(value: str) -> str:
     return value
 
 
+def _check_log_file(value: str) -> str:
+    path = PurePath(value)
+    # "./" is gone when the parts are looked at, so the text is looked at, too.
+    if value and (not path.is_absolute() or ".." in path.parts or "./" in value):
+        raise ValueError("must be an absolute path without . or .. in it")
+    return value
+
+
 Label = Annotated[str, AfterValidator(_check_label)]
+LogFile = Annotated[str, AfterValidator(_check_log_file)]
 Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
 Labels = Annotated[tuple[Label, ...], BeforeValidator(_split)]
 Listen = Annotated[str, AfterValidator(_check_listen)]
@@ -95,6 +105,8 @@ class Settings(BaseModel):
     """Second tries that may be made at once."""
     writes_per_s: float = Field(default=0.0, ge=0, le=100000, json_schema_extra=Live)
     """Upper bound on writes to the API server; 0 leaves it to the server to say when it is busy."""
+    writes_burst: int = Field(default=0, ge=0, le=100000, json_schema_extra=Live)
+    """Writes that may leave at once under that bound; 0 for two seconds of it."""
     writes_at_once: int = Field(default=32, ge=1, le=32)
     """Writes in flight at the same time."""
     resync_h: float = Field(default=10.0, ge=0.1, le=168)
@@ -148,6 +160,10 @@ class Settings(BaseModel):
     """Where /metrics is served, host:port; without a host on all addresses, nowhere when empty."""
     health_listen: Listen = ":8081"
     """Where /healthz and /readyz are served, likewise."""
+    tls_cert_file: str = ""
+    """Certificate with its chain, PEM, by which metrics and health are HTTPS; HTTP when empty."""
+    tls_private_key_file: str = ""
+    """Its private key, PEM."""
     profile_listen: Listen = ""
     """Where profiles are served, a loopback address such as 127.0.0.1:6060; nowhere when empty."""
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -156,6 +172,23 @@ class Settings(BaseModel):
     """Least severe lines that are written."""
     log_format: Literal["auto", "json", "text"] = "auto"
     """JSON for machines, text for people; auto is text on a terminal."""
+    log_file: LogFile = ""
+    """File that gets every line, too, new each 20 MB; standard error alone when empty."""
+    log_max_age_days: int = Field(default=7, ge=7, le=700)
+    """Older files of the log are removed."""
+    log_max_backups: int = Field(default=30, ge=1, le=180)
+    """Files of the log that are kept beside the one that is written."""
+    log_compress: bool = False
+    """Whether they are compressed."""
+
+    @model_validator(mode="after")
+    def _key_and_certificate_go_together(self) -> Self:
+        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
+            raise ValueError(
+                f"tls_cert_file={self.tls_cert_file}, "
+                f"tls_private_key_file={self.tls_private_key_file}: give both, or neither"
+            )
+        return self
 
     @model_validator(mode="after")
     def _lease_times_hold(self) -> Self:

@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ascendop.app.operator import Operator
 from ascendop.settings import Settings, parse_listen
+from ascendop.telemetry.certificate import Certificate
 from ascendop.telemetry.health import (
     Checks,
     HealthServer,
@@ -34,8 +36,12 @@ def serve_probes(
     Red:     /healthz when a restart would help; /readyz until the caches are filled and once the
              end has begun. A follower is ready, and so is a replica whose API server is away:
              else all of them would be restarted at once.
-    Raises:  UsageError when an address cannot be had.
+    Raises:  UsageError when an address cannot be had, or the certificate cannot be used.
     """
+    certificate = None
+    if settings.tls_cert_file:
+        files = Path(settings.tls_cert_file), Path(settings.tls_private_key_file)
+        certificate = Certificate(*files)
     on_loop = OnLoop(asyncio.get_running_loop())
     doors: list[tuple[str, str, Callable[[str], Mapping[str, Route]]]] = [
         (
@@ -54,7 +60,9 @@ def serve_probes(
         for listen, flag, routes in doors:
             if listen:
                 address = parse_listen(listen)
-                server = HealthServer(address, routes(address[0]), flag=flag)
+                # Profiles are for who is on the machine: see profile_routes.
+                secured = None if flag == "--profile-listen" else certificate
+                server = HealthServer(address, routes(address[0]), flag=flag, certificate=secured)
                 server.start()
                 servers.callback(server.stop)
         yield

@@ -9,6 +9,7 @@ import os
 from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from pathlib import Path
 
+from ascendop.cli.peer_flags import peer_flags
 from ascendop.errors import UsageError
 from ascendop.settings import Settings, describe_settings, load_settings, parse_file
 
@@ -39,7 +40,7 @@ def settings_over(args: Namespace, text: str) -> Settings:
     """Flags before environment before the text of a settings file. Raises UsageError."""
     names = [setting.name for setting in describe_settings()]
     flags = {name: value for name in names if (value := getattr(args, name, None)) is not None}
-    return load_settings(flags, os.environ, parse_file(text))
+    return load_settings({**flags, **peer_flags(args).settings}, os.environ, parse_file(text))
 
 
 def _read(path: Path) -> str:

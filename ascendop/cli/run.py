@@ -24,6 +24,7 @@ from ascendop.app.preflight import check_cluster
 from ascendop.app.probes import serve_probes
 from ascendop.app.rights import check_lease_namespace, check_rights
 from ascendop.cli.flags import add_settings, settings_of, settings_over
+from ascendop.cli.peer_flags import add_peer_flags, peer_flags
 from ascendop.clock import wall
 from ascendop.kube.call import Traffic
 from ascendop.kube.client import Client
@@ -34,6 +35,7 @@ from ascendop.leader.record import identity
 from ascendop.settings import Settings
 from ascendop.telemetry.collector import Collector
 from ascendop.telemetry.log import configure, get_log, set_level
+from ascendop.telemetry.logfile import Keeping, LogFile
 from ascendop.telemetry.metrics import Metrics
 from ascendop.telemetry.phases import load_tracer
 from ascendop.telemetry.reload import SettingsFile
@@ -47,6 +49,7 @@ def add_parser(sub: _SubParsersAction[ArgumentParser]) -> None:
     parser = sub.add_parser("run", help="run the operator for a cluster")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings file, YAML")
     add_settings(parser)
+    add_peer_flags(parser)
     parser.set_defaults(run=run)
 
 
@@ -63,11 +66,20 @@ class _Given:
 def run(args: Namespace) -> int:
     """Until SIGTERM or SIGINT. Raises what ends it."""
     settings = settings_of(args)
-    configure(settings.log_level, settings.log_format)
+    configure(settings.log_level, settings.log_format, file=_log_file(settings))
+    for warning in peer_flags(args).warnings:
+        log.warning("flag", text=warning)
     given = _Given(settings, args.config, partial(settings_over, args))
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
         runner.run(_run(given))
     return 0
+
+
+def _log_file(settings: Settings) -> LogFile | None:
+    if not settings.log_file:
+        return None
+    keeping = Keeping(settings.log_max_age_days, settings.log_max_backups, settings.log_compress)
+    return LogFile(Path(settings.log_file), keeping)
 
 
 def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -94,7 +106,9 @@ async def _run(given: _Given) -> None:
     traffic = Traffic(
         transport,
         host=transport.host,
-        limiter=WriteLimiter(ceiling_per_s=settings.writes_per_s or None),
+        limiter=WriteLimiter(
+            ceiling_per_s=settings.writes_per_s or None, burst=settings.writes_burst or None
+        ),
         observer=metrics.requests(transport.host),
         slots=asyncio.Semaphore(settings.writes_at_once),
     )
@@ -190,6 +204,7 @@ async def _follow(given: _Given, operator: Operator, limiter: WriteLimiter) -> N
     def changed(now: Settings) -> None:
         set_level(now.log_level)
         limiter.ceiling_per_s = now.writes_per_s or None
+        limiter.burst = now.writes_burst or None
         operator.change(now)
 
     observer = operator.metrics.loop

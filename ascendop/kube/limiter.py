@@ -11,7 +11,7 @@ FLOOR_PER_S = 10.0
 """However often the server complains: enough to finish a job's pods in a minute or two."""
 GROWTH_PER_S = 1.05
 _CUT = 0.5
-_BURST_S = 2.0  # under a ceiling, seconds of it that may leave at once after a quiet spell
+_BURST_S = 2.0  # seconds of a ceiling that may leave at once, unless a number was asked for
 _SAME_COMPLAINT_S = 1.0  # one overload answers every request in flight; it is cut for once
 _RECENT = 4096  # writes remembered to measure the last second
 _FOR_EVER_S = 3600.0  # growth beyond this is no number any more
@@ -29,9 +29,14 @@ class WriteLimiter:
     All times are those of the caller's loop, so nothing here waits or asks for the time.
     """
 
-    def __init__(self, *, ceiling_per_s: float | None = None) -> None:
+    def __init__(self, *, ceiling_per_s: float | None = None, burst: int | None = None) -> None:
         self.ceiling_per_s = ceiling_per_s
         """May be changed at any time; None for no ceiling."""
+        self.burst = burst
+        """Writes that may leave at once under a ceiling, after a quiet spell; None for the usual.
+
+        May be changed at any time.
+        """
         self._cut_per_s: float | None = None  # the rate at _cut_at; None while nobody complains
         self._cut_at = 0.0
         self._gone_at_per_s = 0.0  # having grown to this, the cut is forgotten
@@ -82,8 +87,15 @@ class WriteLimiter:
         return None
 
     def _earliest(self, now: float) -> float:
-        credit_s = 0.0 if self._cut_per_s is not None else _BURST_S
-        return max(self._next_at, now - credit_s)
+        return max(self._next_at, now - self._credit_s())
+
+    def _credit_s(self) -> float:
+        """How much of the past may still be used."""
+        if self._cut_per_s is not None:
+            return 0.0
+        if self.burst is None or self.ceiling_per_s is None:
+            return _BURST_S
+        return (self.burst - 1) / self.ceiling_per_s
 
     def _measured_per_s(self, now: float) -> float:
         return float(sum(1 for left_at in self._recent if now - 1.0 < left_at <= now))

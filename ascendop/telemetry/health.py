@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
 
 from ascendop.errors import UsageError
+from ascendop.telemetry.certificate import Certificate
 from ascendop.telemetry.log import get_log
 from ascendop.telemetry.metrics import Metrics
 
@@ -168,11 +169,22 @@ def metrics_routes(metrics: Metrics, on_loop: OnLoop) -> dict[str, Route]:
 class HealthServer:
     """One port; every connection has a thread, so none waits for the loop or for another."""
 
-    def __init__(self, listen: tuple[str, int], routes: Mapping[str, Route], *, flag: str) -> None:
-        """Bind. Raises UsageError naming `flag` when the address cannot be had."""
+    def __init__(
+        self,
+        listen: tuple[str, int],
+        routes: Mapping[str, Route],
+        *,
+        flag: str,
+        certificate: Certificate | None = None,
+    ) -> None:
+        """Bind; HTTPS with a certificate.
+
+        Raises:  UsageError naming `flag` when the address cannot be had.
+        """
         host, port = listen
         try:
-            self._server = _bind(host, port, _handler(routes))
+            self._server = _bind(host, port, type("_Routed", (_Handler,), {"routes": routes}))
+            self._server.certificate = certificate
         except OSError as error:
             raise UsageError(
                 f"cannot listen on {host or '*'}:{port}: {error.strerror or error}; "
@@ -198,6 +210,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
+    certificate: Certificate | None = None
 
     def __init__(
         self, host: str, port: int, handler: type[BaseHTTPRequestHandler], family: int
@@ -226,6 +239,16 @@ class _Server(ThreadingHTTPServer):
         finally:
             self._slots.release()
 
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """On the connection's own thread: a client that is slow to shake hands delays nobody."""
+        if self.certificate is None:
+            super().finish_request(request, client_address)
+            return
+        request.settimeout(CONNECTION_S)
+        context = self.certificate.context()
+        with context.wrap_socket(request, server_side=True) as wrapped:
+            super().finish_request(wrapped, client_address)
+
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):  # who hangs up is no news
@@ -241,35 +264,50 @@ def _bind(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _Serve
     return _Server(host, port, handler, socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 
-def _handler(routes: Mapping[str, Route]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = CONNECTION_S  # N3: the base class reads it
-        server_version = "ascendop"
-        sys_version = ""
+class _Handler(BaseHTTPRequestHandler):
+    routes: ClassVar[Mapping[str, Route]]
+    timeout = CONNECTION_S  # N3: the base class reads it
+    server_version = "ascendop"
+    sys_version = ""
 
-        def do_GET(self) -> None:
-            self._answer(with_body=True)
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
 
-        def do_HEAD(self) -> None:
-            self._answer(with_body=False)
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
 
-        def _answer(self, *, with_body: bool) -> None:
-            url = urlsplit(self.path)
-            route = routes.get(url.path.rstrip("/") or "/")
-            question = Question(dict(parse_qsl(url.query)), self.headers.get("Accept", ""))
-            answer = route(question) if route else _not_found(routes)
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.content_type)
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.send_header("Cache-Control", "no-store")
-            self.end_headers()
-            if with_body:
-                self.wfile.write(answer.body)
+    def __getattr__(self, name: str) -> Any:
+        # The base class looks for do_<METHOD>, and has but 501 for what it does not find.
+        if name.startswith("do_"):
+            return self._refuse
+        raise AttributeError(name)
 
-        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the library's name
-            pass
+    def _refuse(self) -> None:
+        self.close_connection = True  # a body that came along is not read
+        self._send(_NOT_ALLOWED, with_body=True)
 
-    return Handler
+    def _answer(self, *, with_body: bool) -> None:
+        url = urlsplit(self.path)
+        route = self.routes.get(url.path.rstrip("/") or "/")
+        question = Question(dict(parse_qsl(url.query)), self.headers.get("Accept", ""))
+        self._send(route(question) if route else _not_found(self.routes), with_body=with_body)
+
+    def _send(self, answer: Answer, *, with_body: bool) -> None:
+        self.send_response(answer.status)
+        if answer is _NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
+        self.send_header("Content-Type", answer.content_type)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if with_body:
+            self.wfile.write(answer.body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the library's name
+        pass
+
+
+_NOT_ALLOWED: Final = Answer(405, b"only GET and HEAD are answered here\n")
 
 
 def _not_found(routes: Mapping[str, Route]) -> Answer:

@@ -149,19 +149,28 @@ class OncePerMinute(logging.Filter):
         return True
 
 
-def configure(level: str, form: Format = "auto", stream: TextIO | None = None) -> None:
+def configure(
+    level: str,
+    form: Format = "auto",
+    stream: TextIO | None = None,
+    file: logging.Handler | None = None,
+) -> None:
     """Send every line to `stream` (stderr). Called once, by the command line.
 
     level:  debug, info, warning or error; libraries below us stay one level quieter than debug.
     form:   json, text, or auto: text when a person is watching.
+    file:   gets every line, too; nobody watches it.
     """
     stream = stream or sys.stderr
-    as_text = form == "text" or (form == "auto" and stream.isatty())
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(TextLines() if as_text else JsonLines())
-    handler.addFilter(OncePerMinute())
+    handlers: dict[logging.Handler, bool] = {logging.StreamHandler(stream): stream.isatty()}
+    if file is not None:
+        handlers[file] = False
+    for handler, is_watched in handlers.items():
+        as_text = form == "text" or (form == "auto" and is_watched)
+        handler.setFormatter(TextLines() if as_text else JsonLines())
+        handler.addFilter(OncePerMinute())
     root = logging.getLogger()
-    root.handlers = [handler]
+    root.handlers = list(handlers)
     root.setLevel(logging.INFO)
     set_level(level)
 

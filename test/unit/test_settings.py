@@ -159,11 +159,11 @@ def test_no_name_is_one_that_kubernetes_gives_to_a_service():
 
 def test_every_number_of_time_says_its_unit():
     """runtime:O-11"""
-    unitless = {"workers", "retries_burst", "writes_at_once"}
+    unitless = {"workers", "retries_burst", "writes_burst", "writes_at_once", "log_max_backups"}
     numbers = {
         name
         for name, field in Settings.model_fields.items()
-        if field.annotation in {int, float} and not name.endswith(("_s", "_h", "_per_s"))
+        if field.annotation in {int, float} and not name.endswith(("_s", "_h", "_per_s", "_days"))
     }
     assert numbers == unitless
 

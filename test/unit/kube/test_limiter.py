@@ -39,6 +39,15 @@ async def test_a_ceiling_is_kept_when_somebody_wants_one(scripted):
     assert sum(at == 0 for at in server.seen_at) == pytest.approx(400, abs=2)
 
 
+@pytest.mark.parametrize("burst", [1, 100])
+async def test_under_a_ceiling_as_many_leave_at_once_as_somebody_wants(scripted, burst):
+    server = scripted()
+    traffic = Traffic(server, limiter=WriteLimiter(ceiling_per_s=50.0, burst=burst))
+    await write(server.client(traffic=traffic), burst + 100)
+    assert asyncio.get_running_loop().time() == pytest.approx(2.0, abs=0.1)
+    assert sum(at == 0 for at in server.seen_at) == pytest.approx(burst, abs=1)
+
+
 def test_a_ceiling_may_come_and_go_while_writes_are_made():
     """runtime:O-11 runtime:H-13."""
     limiter = WriteLimiter()

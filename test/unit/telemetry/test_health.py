@@ -185,9 +185,25 @@ async def test_an_unknown_page_names_the_known_ones_and_only_reading_is_allowed(
     with served({"/healthz": live.answer}) as port:
         status, text, _ = await ask(port, "/nothing")
         assert (status, text) == (404, "there is /healthz\n")
-        assert (await ask(port, "/healthz", method="POST"))[0] == 501
+        for method in ("POST", "DELETE", "PROPFIND"):
+            status, _, headers = await ask(port, "/nothing", method=method)
+            assert (status, headers["Allow"]) == (405, "GET, HEAD"), "the method comes first"
         status, text, headers = await ask(port, "/healthz?verbose=1", method="HEAD")
         assert (status, text, headers["Content-Length"]) == (200, "", "3")
+
+
+async def test_m2_the_answers_to_a_prober_written_for_the_stock_operator(live, ready):
+    """ascendjob:W-42: but for the sixth in a second, which that one sends away with 429.
+
+    A limit protects nothing here: an answer costs less than a refusal, and connections are bounded.
+    """
+    with served(probe_routes(live, ready, {}, OnLoop(asyncio.get_running_loop()))) as port:
+        status, text, headers = await ask(port, "/")
+        assert (status, text.strip()) == (200, "ok")
+        assert headers["Content-Type"].startswith("text/plain")
+        assert (await ask(port, "/", method="POST"))[0] == 405
+        assert (await ask(port, "/x"))[0] == 404
+        assert {(await ask(port, "/"))[0] for _ in range(20)} == {200}
 
 
 async def test_clients_that_say_nothing_cannot_use_up_the_process(live):
