@@ -33,6 +33,8 @@ CLUSTER_WIDE = {
     "Node",
     "PriorityClass",
     "Queue",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
     "ValidatingWebhookConfiguration",
 }
 
@@ -54,6 +56,8 @@ def path_of(obj: Answer, *, collection: bool = False) -> str:
     """The path of an object, or of the collection it belongs to."""
     version, kind, meta = obj["apiVersion"], obj["kind"], obj["metadata"]
     plural = kind.lower() + ("es" if kind.endswith("s") else "s")  # enough for every kind used here
+    if kind.endswith("cy"):
+        plural = kind.lower().removesuffix("y") + "ies"
     parts = ["apis" if "/" in version else "api", version]
     if kind not in CLUSTER_WIDE:
         parts += ["namespaces", meta.get("namespace", "default")]

@@ -15,6 +15,7 @@ CHILD_CONFLICT: Final = "ChildConflict"
 CONFLICT_S: Final = 5.0  # somebody may delete the object that is in the way
 FORBIDDEN_S: Final = 30.0  # quota is given back by others, and rights by an administrator
 MISSING_S: Final = 5.0
+DENIED_S: Final = 30.0  # a webhook or a policy lets in tomorrow what it denies today
 _KIND_GOES: Final = "custom resource definition is terminating"  # no cause has a name for it
 
 
@@ -30,11 +31,22 @@ def failure_of(step: StepName, write: Write, error: Exception) -> Failure | None
         case ForbiddenError():
             return _forbidden(step, write, error)
         case RejectedError():
-            return Failure(step, write, error.message, retry_s=None)
+            retry_s = None if _by_its_fields(error) else DENIED_S
+            return Failure(step, write, error.message, retry_s=retry_s)
         case NotFoundError():  # the namespace, or the whole kind
             return Failure(step, write, error.message, retry_s=MISSING_S)
         case _:
             return None
+
+
+def _by_its_fields(error: RejectedError) -> bool:
+    """Whether the object is wrong by itself, so that only an edit helps.
+
+    Admission answers with the codes of validation, but names no field: a webhook with whatever
+    code it likes, 400 unless it says, and a ValidatingAdmissionPolicy with 422.
+    """
+    causes = error.details.get("causes") or ()
+    return bool(causes) and all(cause.get("field") for cause in causes)
 
 
 def _taken(step: StepName, write: Write, error: NameTakenError) -> Failure:
