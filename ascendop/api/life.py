@@ -29,6 +29,8 @@ class Facts:
     """Types of the conditions that are true."""
     restarting: tuple[str, ...]
     """Roles of which failed pods are being replaced in this very pass."""
+    beyond_repair: tuple[str, ...]
+    """Roles under ExitCode of which a pod has failed with a code that forbids another try."""
     attempt: int
     attempt_limit: int
     gang: bool

@@ -40,6 +40,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     owner_name: str = ""
     owner_uid: str = ""
     """The controller owner; empty for an orphan."""
+    created: str = ""
+    """RFC 3339; shared by pods of one second."""
     deleting: bool = False
     job: str = ""
     """Label training.kubeflow.org/job-name."""

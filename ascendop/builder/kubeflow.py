@@ -145,7 +145,7 @@ def _running(driver: Driver, f: Facts) -> Verdict | None:
 
 
 def _failed(f: Facts, role: str, count: int) -> Verdict:
-    if role in f.restarting or f.policies[role] in {"Always", "OnFailure"}:
+    if f.policies[role] != "Never" and role not in f.beyond_repair:
         reason = f"{f.kind}Restarting"
         text = f"{f.kind} {f.job} is restarting because {count} {role} replica(s) failed."
         return Verdict("Restarting", reason, text, (("Warning", reason),))

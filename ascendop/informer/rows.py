@@ -177,6 +177,7 @@ def pod_row(pod: Pod, pool: Pool) -> PodView:
         owner_kind=pool(owner.kind),
         owner_name=pool(owner.name),
         owner_uid=pool(owner.uid),
+        created=pool(meta.creation_timestamp or ""),
         deleting=meta.deletion_timestamp is not None,
         job=pool(labels.get(keys.JOB_NAME, "")),
         role=pool(labels.get(keys.REPLICA_TYPE, "")),

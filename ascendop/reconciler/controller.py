@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from ascendop.api.model import Object
 from ascendop.apply.execute import Executed, Executor
-from ascendop.apply.plan import Apply, Create, Delete, Done, EventNote, Plan, Written
+from ascendop.apply.plan import Apply, Conclusion, Create, Delete, Done, EventNote, Plan, Written
 from ascendop.apply.tables import Tables
 from ascendop.errors import AscendopError
 from ascendop.kube.errors import ConflictError, NotFoundError
@@ -28,7 +28,7 @@ from ascendop.reconciler.outcome import Finished, Later, Outcome, outcome_of_fai
 from ascendop.reconciler.pace import Pace
 from ascendop.reconciler.passes import Passes, Reconciles
 from ascendop.reconciler.snapshot import AnySnapshot
-from ascendop.reconciler.status import is_final, merge_patch
+from ascendop.reconciler.status import is_final, is_suspended, merge_patch
 from ascendop.telemetry.log import Log
 from ascendop.telemetry.phases import Phases, Tracer
 
@@ -67,8 +67,8 @@ class Controller(Passes):
     """What workers do with the keys of one queue, for jobs of all kinds.
 
     Fresh:    every pass begins with a new snapshot, and ends with at most one status write.
-    Calm:     a status is written four times a second at most; the first, an end, and a refusal
-              do not wait. What is put off is said in the next pass, with its Events.
+    Calm:     a status is written four times a second at most; the first, an end, a sleep, and a
+              refusal do not wait. What is put off is said in the next pass, with its Events.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class Controller(Passes):
         if patch:
             now = asyncio.get_running_loop().time()
             wait_s = self._pace.wait_s(key, now)
-            urgent = not s.conditions or done.failures or is_final(conclusion.status)
+            urgent = not s.conditions or done.failures or _tells_of_a_turn(s.status, conclusion)
             if wait_s > 0 and not urgent:
                 return wait_s
             await self._executor.status(key, job_resource(s), version or s.row.version, patch)
@@ -242,6 +242,12 @@ class Controller(Passes):
             open_s = await self._tables.fulfil(row.namespace, row.uid, plan.table)
             again_s = min((s for s in (again_s, open_s) if s is not None), default=None)
         return Finished(again_s)
+
+
+def _tells_of_a_turn(before: Object, conclusion: Conclusion) -> bool:
+    """An end, or the begin or end of a sleep: who decides next has to know of it."""
+    after = conclusion.status
+    return is_final(after) or is_suspended(after) != is_suspended(before)
 
 
 def _not_after(outcome: Outcome, wait_s: float | None) -> Outcome:

@@ -39,12 +39,18 @@ from ascendop.reconciler.attempts import Attempts, next_attempts
 from ascendop.reconciler.finish import finish, job_resource, suspend
 from ascendop.reconciler.generation import attempt_step, stored_attempts
 from ascendop.reconciler.group import group_notes, wanted_group
+from ascendop.reconciler.lives import awake, awake_status, of_this_life, waking_notes
 from ascendop.reconciler.notes import exit_notes, template_notes, write_notes
-from ascendop.reconciler.pods import PodDiff, diff_pods, is_backup, slots
-from ascendop.reconciler.refuse import refuse, unknown_queue
+from ascendop.reconciler.pods import (
+    PodDiff,
+    diff_pods,
+    is_backup,
+    roles_beyond_repair,
+    slots,
+)
+from ascendop.reconciler.refuse import managed_by, refuse, unknown_queue
 from ascendop.reconciler.snapshot import AnySnapshot
 from ascendop.reconciler.status import (
-    Conditions,
     count_pods,
     put_condition,
     with_conditions,
@@ -62,6 +68,8 @@ def decide(s: AnySnapshot) -> Plan:
     """What to do about this job now. Pure: the same snapshot gives the same plan."""
     if s.row.deleting:
         return Plan(nothing)  # owner references take the children along
+    if managed_by(s) not in OURS:
+        return Plan(nothing)
     if s.finished:
         return finish(s)
     if isinstance(s.job, InvalidJobError):
@@ -70,8 +78,6 @@ def decide(s: AnySnapshot) -> Plan:
 
 
 def _decide_runnable(s: AnySnapshot, job: JobView[Any]) -> Plan:
-    if job.run_policy.managed_by not in OURS:
-        return Plan(nothing)
     if job.run_policy.suspend:
         return suspend(s)
     problem = unknown_queue(s, job)
@@ -107,13 +113,15 @@ class _Pass:
         count = attempt_step(s, job_resource(s), attempts)
         group = () if leaving else tuple(self._group())
         diff = diff_pods(s.kind, job, pods)
-        verdict = decide_life(s.kind.rules, self._facts(pods, diff, attempts))
+        living = of_this_life(s, pods)
+        verdict = decide_life(s.kind.rules, self._facts(living, diff, attempts))
         if verdict is not None and verdict.final:
-            return Plan(self._concluding(pods, verdict, diff.missing), destructive=True)
+            return Plan(self._concluding(living, verdict, diff.missing), destructive=True)
         if isinstance(waiting, Waiting):
             # A job that has not begun has no table to withdraw; its directory is made all the same.
             table = None if s.status.get("startTime") else table_wish(s.kind, job, ())
-            return Plan(self._waiting(waiting), _some(Step("group", group)), table)
+            steps = _some(Step("group", group))
+            return Plan(self._waiting(waiting), steps, table, again_after_s=self._due_in_s())
         services, ready = self._services()
         trouble = self._portless() if diff.missing else ""
         # The PodGroup comes after the count: how many pods it asks for is how many the job has had.
@@ -126,7 +134,7 @@ class _Pass:
                 self._unaddressed, steps, destructive=bool(count.writes), at_once=bool(steps)
             )
         return Plan(
-            self._concluding(pods, verdict, diff.missing),
+            self._concluding(living, verdict, diff.missing),
             (*before, *_some(services, Step("pods", tuple(self._pods(diff, attempts))))),
             table=table_wish(s.kind, job, s.pods),
             destructive=bool(diff.surplus or diff.replaced or count.writes),
@@ -231,6 +239,7 @@ class _Pass:
             policies={role: r.restart_policy or "" for role, r in job.replicas.items()},
             conditions=tuple(c.type for c in s.conditions if c.status == "True"),
             restarting=diff.roles_replaced(job.replicas),
+            beyond_repair=roles_beyond_repair(s.kind, job, pods),
             attempt=attempts.current,
             attempt_limit=s.kind.attempt_limit(job),
             gang=s.world.gang,
@@ -242,78 +251,56 @@ class _Pass:
 
     def _due_in_s(self) -> float | None:
         """Seconds until the job has been active for as long as it may be."""
-        limit, started = self.job.run_policy.active_deadline_seconds, self._status.get("startTime")
+        limit = self.job.run_policy.active_deadline_seconds
+        started = awake_status(self.s).get("startTime")
         if limit is None or not started:
             return None
         due = parse_time(str(started)) + timedelta(seconds=limit)
         return (due - self.s.now).total_seconds()
-
-    @property
-    def _resuming(self) -> bool:
-        return any(c.type == "Suspended" and c.status == "True" for c in self.s.conditions)
-
-    @property
-    def _status(self) -> Object:
-        """The status to go on from: the time that a job was suspended is not held against it."""
-        status = self.s.status
-        if not self._resuming or not (status.get("startTime") or not self.s.kind.attempts):
-            return status
-        return {**status, "startTime": rfc3339(self.s.now)}
-
-    def _first(self) -> Conditions:
-        """Conditions to go on from: a job that has none yet was created just now."""
-        before, words = self.s.conditions, self.s.kind.words
-        resumed = f"{self.s.kind.kind}Resumed", f"{self.s.kind.kind} {self.job.name} is resumed."
-        if self._resuming:
-            before = put_condition(before, "Suspended", *resumed, self.s.now, "False")
-        if any(c.type == "Created" for c in before):
-            return before
-        reason, text = words.created
-        text = text.format(kind=self.s.kind.kind, namespace=self.job.namespace, job=self.job.name)
-        return (*put_condition((), "Created", reason, text, self.s.now), *before)
 
     def _waiting(self, waiting: Waiting) -> Concluder:
         def conclude(done: Done) -> Conclusion:
             reason, text = waiting.reason, waiting.message
             grouped = self.s.group is None and bool(done.written)
             events = (
+                *waking_notes(self.s),
                 *write_notes(self.s.kind, self.job.name, done),
                 *(group_notes(self.s, self.job) if grouped else ()),
             )
             if done.failures:
-                return self._failed(done, events, self._status)
-            after = self._first()
+                return self._failed(done, events, awake_status(self.s))
+            after = awake(self.s)
             if not self.s.kind.words.created_first:
                 after = put_condition(after, "Created", reason, text, self.s.now)
             if after == self.s.conditions:
                 return Conclusion(self.s.status, events)
-            status = {**self._status, "lastReconcileTime": rfc3339(self.s.now)}
+            status = {**awake_status(self.s), "lastReconcileTime": rfc3339(self.s.now)}
             return Conclusion(with_conditions(status, after), events)
 
         return conclude
 
     def _stuck(self, step: StepName, text: str) -> Callable[[Done], Conclusion]:
         def conclude(done: Done) -> Conclusion:
-            events = tuple(write_notes(self.s.kind, self.job.name, done))
-            after, reason = self._first(), self.s.kind.words.step_failed.get(step)
+            events = (*waking_notes(self.s), *write_notes(self.s.kind, self.job.name, done))
+            after, reason = awake(self.s), self.s.kind.words.step_failed.get(step)
             if reason:
                 after = put_condition(after, "Created", reason, text, self.s.now)
-            return Conclusion(with_conditions(self._status, after), events)
+            return Conclusion(with_conditions(awake_status(self.s), after), events)
 
         return conclude
 
     def _unaddressed(self, done: Done) -> Conclusion | None:
         if not done.failures:
             return None
-        events = tuple(write_notes(self.s.kind, self.job.name, done))
-        return self._failed(done, events, self._status)
+        events = (*waking_notes(self.s), *write_notes(self.s.kind, self.job.name, done))
+        return self._failed(done, events, awake_status(self.s))
 
     def _failed(self, done: Done, events: tuple[EventNote, ...], status: Object) -> Conclusion:
         """A write was refused: the contract of some kinds puts that into the Created condition.
 
         Something in the way is said there for all kinds: it may stay for as long as nobody looks.
         """
-        after, words = self._first(), self.s.kind.words
+        after, words = awake(self.s), self.s.kind.words
         for failure in done.failures:
             reason = failure.reason or words.step_failed.get(failure.step)
             if reason and not failure.waits:
@@ -327,16 +314,17 @@ class _Pass:
             s, job = self.s, self.job
             counts = count_pods(s.kind, job, pods)
             shown = {role: s.kind.counts(job, role, found) for role, found in counts.items()}
-            status = {**self._status, "replicaStatuses": shown}
+            status = {**awake_status(self.s), "replicaStatuses": shown}
             made = any(isinstance(written.write, Create) for written in done.written)
             events = (
+                *waking_notes(s),
                 *write_notes(s.kind, job.name, done),
                 *(template_notes(s.kind, job, gang=s.world.gang) if made else ()),
                 *exit_notes(s.kind, job, pods, s.status, counts),
             )
             if done.failures:
                 return self._failed(done, events, status)
-            before = self._first()
+            before = awake(self.s)
             after = before
             said: tuple[EventNote, ...] = ()
             if verdict is not None:

@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from ascendop.api.job import RunPolicy
 from ascendop.api.kind import JobView, S
 from ascendop.api.model import Object
-from ascendop.apply.plan import Concluder, Conclusion, Delete, Done, Plan, Step
+from ascendop.apply.plan import Concluder, Conclusion, Delete, Done, EventNote, Plan, Step
 from ascendop.kube.resource import POD_GROUPS, PODS, SERVICES, Resource
 from ascendop.reconciler.generation import attempt_step, stored_attempts
+from ascendop.reconciler.lives import is_waking, with_created
 from ascendop.reconciler.notes import write_notes
 from ascendop.reconciler.snapshot import Snapshot
 from ascendop.reconciler.status import put_condition, with_conditions
@@ -44,12 +45,16 @@ def suspend(s: Snapshot[S]) -> Plan:
     def conclude(done: Done) -> Conclusion:
         kind, name = s.kind.kind, s.row.name
         reason, text = f"{kind}Suspended", f"{kind} {name} is suspended."
-        before = s.conditions
-        if any(c.type == "Running" and c.status == "True" for c in before):
-            before = put_condition(before, "Running", reason, text, s.now, "False")
-        after = put_condition(before, "Suspended", reason, text, s.now)
+        after, over = with_created(s), {c.type for c in s.conditions if c.status == "True"}
+        if "Running" in over:
+            after = put_condition(after, "Running", reason, text, s.now, "False")
+        if "Restarting" in over:
+            after = put_condition(after, "Restarting", reason, text, s.now, "False")
+        after = put_condition(after, "Suspended", reason, text, s.now)
         status = with_conditions({**s.status, **_no_active(s.status)}, after)
-        return Conclusion(status, tuple(write_notes(s.kind, name, done)))
+        note = EventNote("Normal", reason, text, "Suspend", outcome=True)
+        said = () if is_waking(s) else (note,)
+        return Conclusion(status, (*write_notes(s.kind, name, done), *said))
 
     return Plan(conclude, steps, destructive=bool(steps))
 

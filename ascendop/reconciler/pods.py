@@ -81,6 +81,25 @@ def _tried_again(kind: JobKind[S], policy: str, pod: PodView) -> bool:
     return kind.replaces_failed and policy in {"Always", "OnFailure"}
 
 
+def roles_beyond_repair(
+    kind: JobKind[S], job: JobView[S], pods: Sequence[PodView]
+) -> tuple[str, ...]:
+    """Roles under ExitCode of which a pod has failed by the program's own word, in rank order.
+
+    Not of one that is on its way out: whoever deletes a pod gives it its exit code.
+    """
+    found = {
+        pod.role
+        for pod in pods
+        if pod.phase == "Failed" and not pod.deleting and exit_code(kind, pod) < RETRYABLE_FROM
+    }
+    return tuple(
+        role
+        for role, replica in job.replicas.items()
+        if replica.restart_policy == "ExitCode" and role.lower() in found
+    )
+
+
 def exit_code(kind: JobKind[S], pod: PodView) -> int:
     """Exit code of the main container, or NO_CODE when it has none to show."""
     main = pod.container(kind.container)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from ascendop.api.kind import JobView, S
 from ascendop.apply.plan import Conclusion, Done, EventNote, Plan
 from ascendop.errors import InvalidJobError, Problem
@@ -37,6 +39,25 @@ def refuse(s: Snapshot[S], error: InvalidJobError) -> Plan:
         return Conclusion(with_conditions(s.status, after), events)
 
     return Plan(conclude)
+
+
+class _RunPolicy(msgspec.Struct, rename="camel"):
+    managed_by: str | None = None
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    run_policy: _RunPolicy | None = None
+
+
+def managed_by(s: Snapshot[S]) -> str | None:
+    """Whose the job is by its own word, which counts even where the rest of it cannot be read."""
+    if isinstance(s.job, JobView):
+        return s.job.run_policy.managed_by
+    try:
+        spec = msgspec.json.decode(s.row.spec or b"{}", type=_Spec)
+    except msgspec.ValidationError:
+        return None
+    return spec.run_policy.managed_by if spec.run_policy else None
 
 
 def unknown_queue(s: Snapshot[S], job: JobView[S]) -> Problem | None:

@@ -55,6 +55,17 @@ def with_state_last(conditions: Conditions, state: str) -> Conditions:
     return (conditions[-1], *conditions[:-1])
 
 
+def with_truth_last(conditions: Conditions) -> Conditions:
+    """The newest condition that holds goes to the end, where one that is over stands: the State.
+
+    Source:  kubeflow-v1-jobs.md W-14, field-reports.md FR-002.
+    """
+    true = [c for c in conditions if c.status == "True"]
+    if not true or conditions[-1].status == "True":
+        return conditions
+    return (*(c for c in conditions if c is not true[-1]), true[-1])
+
+
 def _no_longer_running(c: Condition) -> Condition:
     """The end leaves Running in its place, as a fact of the past; its times are not touched."""
     if c.type != "Running":
@@ -93,8 +104,17 @@ def _counted_as(pod: PodView, *, terminating_runs: bool) -> str:
 
 def is_final(status: Object) -> bool:
     """Ended stays ended."""
+    return _says(status, "Succeeded", "Failed")
+
+
+def is_suspended(status: Object) -> bool:
+    """Its owner, or a queue, has put the job to sleep, and we have said so."""
+    return _says(status, "Suspended")
+
+
+def _says(status: Object, *types: str) -> bool:
     return any(
-        c.get("type") in {"Succeeded", "Failed"} and c.get("status") == "True"
+        c.get("type") in types and c.get("status") == "True"
         for c in status.get("conditions") or ()
         if isinstance(c, dict)
     )

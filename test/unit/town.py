@@ -16,7 +16,7 @@ from ascendop.clock import simulated
 from ascendop.kinds import load_kinds
 from ascendop.kube.client import Client
 from ascendop.kube.errors import NotFoundError
-from ascendop.kube.resource import CORE_EVENTS, CRDS, PODS, Scope
+from ascendop.kube.resource import CORE_EVENTS, CRDS, POD_GROUPS, PODS, Scope
 from ascendop.schema.crd import crd
 from ascendop.settings import Settings
 from ascendop.sim.server import ApiServer
@@ -103,6 +103,15 @@ class Town:
                 state = {"terminated": {"exitCode": code}}
             status = {"phase": phase, "containerStatuses": [_container(state)]}
             await self.hands.patch(PODS, NS, name, {"status": status}, subresource="status")
+
+    async def let_in(self, phase="Inqueue"):
+        """What Volcano says of the one gang there is, or will be."""
+        groups = []
+        while not groups:
+            groups = await self.hands.list(POD_GROUPS, Scope(NS))
+            await asyncio.sleep(0.1)
+        name = groups[0]["metadata"]["name"]
+        await self.hands.patch(POD_GROUPS, NS, name, {"status": {"phase": phase}})
 
     async def lose(self, *names):
         """These pods are deleted, and gone at once."""

@@ -11,7 +11,7 @@ import pytest
 from ascendop.app.causes import EndedError
 from ascendop.errors import NotLeaderError, UsageError
 from ascendop.informer.informer import NotSyncedError
-from ascendop.kube.resource import CRDS, LEASES, POD_GROUPS, Scope
+from ascendop.kube.resource import CRDS, LEASES
 from ascendop.sim.volcano import build_definitions
 
 from ..town import JOBS, NS, status_patches  # noqa: TID252  test is in the standard library too
@@ -174,16 +174,6 @@ async def test_killed_anywhere_and_started_again_nothing_is_doubled_or_lost(town
     assert owners == {uid}
 
 
-async def let_in(town):
-    """Volcano admits the gang."""
-    groups = []
-    while not groups:
-        await asyncio.sleep(0.1)
-        groups = await town.hands.list(POD_GROUPS, Scope(NS))
-    name, status = groups[0]["metadata"]["name"], {"status": {"phase": "Inqueue"}}
-    await town.hands.patch(POD_GROUPS, NS, name, status)
-
-
 @pytest.mark.parametrize("gang", [False, True], ids=["alone", "a gang"])
 async def test_nothing_is_written_while_nothing_happens(town, gang):
     """runtime:W-22 runtime:S-5: what the server filled in is no drift of ours."""
@@ -192,7 +182,7 @@ async def test_nothing_is_written_while_nothing_happens(town, gang):
     async with town.running(town.operator(enable_gang_scheduling=gang)):
         await town.create()
         if gang:
-            await let_in(town)
+            await town.let_in()
         await town.until_pods(2)
         await town.turn("Running")
         await town.until_job("Running")
