@@ -232,6 +232,8 @@ class JobKind(Generic[S]):
     """Lost pods come back as a new generation, which the version label and the limit count."""
     attempt_limit: Callable[[JobView[S]], int] = no_retry
     """Generations beyond the first that may be lost; 0 or less for no limit."""
+    hot_switch: bool = False
+    """clusterd may ask for a second pod that takes the place of a sick one."""
     has_rank_table: Callable[[JobView[S]], bool] = never
     cleans_pending: bool = False
     """Pending pods go at the end whatever the policy: they hold a place that nobody will use."""

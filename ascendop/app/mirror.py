@@ -237,13 +237,15 @@ def is_calm(old: Any, new: Any) -> bool:  # noqa: ANN401  two rows of a kind, or
     """Whether this is one of many changes that come together, and nothing was lost by it.
 
     A new child is most often one that we have just made; pods of a gang start and end together.
-    A pod that failed is to be replaced, and a PodGroup's new phase lets pods be made.
+    A pod that failed is to be replaced, clusterd waits for what it asked for, and a PodGroup's new
+    phase lets pods be made.
     """
     if old is None:
         return True
     match new:
         case PodView():
-            return not new.deleting and new.phase != "Failed"
+            urgent = new.deleting or new.phase == "Failed"
+            return not urgent and not new.annotation(keys.OPERATOR_ACTION)
         case GroupView():
             return bool(new.phase == old.phase)
         case _:

@@ -141,7 +141,7 @@ class Executor:
                     tally.trouble = tally.trouble or end
             elif isinstance(end, _Answer):
                 tally.written.append(Written(step.name, write, end.uid))
-                if isinstance(write, Patch):
+                if isinstance(write, Patch) and write.resource.kind == key.kind:
                     tally.job_version = end.version
 
     async def _write(self, key: Key, write: Write) -> _Answer | None:
@@ -167,10 +167,17 @@ class Executor:
         self._noted(key, resource, row.version)
         return _Answer(row.uid, row.version)
 
-    async def _patch(self, key: Key, write: Patch) -> _Answer:
+    async def _patch(self, key: Key, write: Patch) -> _Answer | None:
         meta = {"uid": write.uid, "resourceVersion": write.version}
         body = {**write.body, "metadata": {**write.body.get("metadata", {}), **meta}}
-        answer = await self._client.patch_bytes(write.resource, key.namespace, write.name, body)
+        try:
+            answer = await self._client.patch_bytes(write.resource, key.namespace, write.name, body)
+        except NotFoundError:
+            cache = self._caches.get(write.resource)
+            if write.resource.kind == key.kind or cache is None:
+                raise
+            cache.gone(key.namespace, write.name, write.uid)  # a child: the job looks again
+            return None
         return self._wrote(key, write.resource, answer)
 
     async def _create(self, key: Key, write: Create) -> _Answer | None:

@@ -12,7 +12,9 @@ from typing import Literal
 from ascendop.api.model import Object
 from ascendop.kube.resource import Resource
 
-StepName = Literal["attempt", "group", "services", "pods", "clean", "ungroup", "job"]
+StepName = Literal[
+    "attempt", "group", "services", "pods", "switch", "backup", "clean", "ungroup", "job"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,24 @@ def build_pod(kind: JobKind[S], job: JobView[S], slot: PodSlot, site: Site) -> O
     }
 
 
+def build_backup(
+    kind: JobKind[S], job: JobView[S], slot: PodSlot, site: Site, source: str
+) -> Object:
+    """A second pod for a slot, under the slot's name, to stand in for the pod called `source`.
+
+    Everything but the three annotations is what the slot's own pod has: index, rank, environment.
+    The original takes index 0, and leaks the annotations into the template (ascendjob.md W-11).
+    """
+    pod = build_pod(kind, job, slot, site)
+    pod["metadata"]["annotations"] = {
+        **pod["metadata"].get("annotations", {}),
+        keys.HOT_SWITCH: "true",
+        keys.POD_TYPE: keys.BACKUP,
+        keys.BACKUP_SOURCE: source,
+    }
+    return pod
+
+
 def _spec(kind: JobKind[S], job: JobView[S], slot: PodSlot, site: Site) -> Object:
     # Shallow, but for what is changed below: a template may be large and there may be thousands.
     spec = dict(slot.replica.pod_spec)

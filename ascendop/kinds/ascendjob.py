@@ -144,5 +144,6 @@ KIND = JobKind(
     cleans_pending=True,
     attempts=True,
     attempt_limit=attempt_limit,
+    hot_switch=True,
     has_rank_table=lambda job: ascend.npu_pods(job.replicas) > 0,
 )

@@ -14,12 +14,13 @@ that, too, stands there before the pods change.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from ascendop.api.observed import PodView
+from ascendop.reconciler.pods import slot_name
 
 
 class _Stored(msgspec.Struct, omit_defaults=True):
@@ -61,11 +62,38 @@ def read_attempts(annotation: str, pods: Iterable[PodView]) -> Attempts:
     if stored is not None:
         slots = None if stored.slots is None else frozenset(stored.slots)
         return Attempts(stored.attempt, slots, stored.made, stored.known)
-    found = {pod.name: max(pod.attempt, 0) for pod in pods}
-    newest = max(found.values(), default=0)
-    if newest == 0:
+    found = tuple(pods)
+    newest = max((pod.attempt for pod in found), default=0)
+    if newest <= 0:
         return Attempts()
-    return Attempts(newest, frozenset(name for name, n in found.items() if n == newest))
+    return Attempts(newest, frozenset(slot_name(pod) for pod in found if pod.attempt == newest))
+
+
+def after_switches(
+    before: Attempts,
+    *,
+    gone: Collection[str],
+    made: Collection[str],
+    renamed: Mapping[str, str],
+) -> Attempts:
+    """The generation after hot switches: whichever of the two pods goes, it counts as a loss.
+
+    But no pod is made for it, so the new generation is empty at first, and that makes it safe to
+    be asked again about the same switch. Source: ascendjob.md 7.6, 4.1.2.
+
+    gone:     slots that a backup has just taken over, and backups that failed.
+    made:     backups that are about to be made: as long as they are backups, they are members
+              under their own names.
+    renamed:  pods that are backups no more, but have a slot under a name of their own, and the
+              slot's name.
+    """
+    counts = bool(gone) if before.slots is None else not before.slots.isdisjoint(gone)
+    if counts and before.made:
+        return replace(before, current=before.current + 1, slots=frozenset(made))
+    if before.slots is None:
+        return before
+    members = (renamed.get(name, name) for name in before.slots)
+    return replace(before, slots=frozenset((*members, *made)))
 
 
 def next_attempts(

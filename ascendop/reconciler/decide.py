@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
@@ -30,24 +30,19 @@ from ascendop.apply.plan import (
 )
 from ascendop.builder import labels as keys
 from ascendop.builder.integers import integer
-from ascendop.builder.pod import build_pod
+from ascendop.builder.pod import build_backup, build_pod
 from ascendop.errors import InvalidJobError
 from ascendop.gang.admission import Waiting, admission
 from ascendop.gang.drift import group_drift, settle
 from ascendop.kube.resource import POD_GROUPS, PODS, QUEUES, SERVICES
-from ascendop.reconciler.attempts import Attempts, next_attempts
+from ascendop.reconciler.attempts import Attempts
 from ascendop.reconciler.finish import finish, job_resource, suspend
-from ascendop.reconciler.generation import attempt_step, stored_attempts
+from ascendop.reconciler.generation import attempt_step, generation
 from ascendop.reconciler.group import group_notes, wanted_group
+from ascendop.reconciler.hotswitch import HotSwitch, hot_switch, name_backup
 from ascendop.reconciler.lives import awake, awake_status, of_this_life, waking_notes
 from ascendop.reconciler.notes import exit_notes, template_notes, write_notes
-from ascendop.reconciler.pods import (
-    PodDiff,
-    diff_pods,
-    is_backup,
-    roles_beyond_repair,
-    slots,
-)
+from ascendop.reconciler.pods import PodDiff, diff_pods, roles_beyond_repair
 from ascendop.reconciler.refuse import managed_by, refuse, unknown_queue
 from ascendop.reconciler.snapshot import AnySnapshot
 from ascendop.reconciler.status import (
@@ -98,20 +93,17 @@ class _Pass:
 
     def plan(self) -> Plan:
         s, job = self.s, self.job
-        pods = tuple(pod for pod in s.pods if not is_backup(pod))
+        switch = hot_switch(s.kind, job, s.pods)
+        pods = switch.pods
         waiting = admission(
             gang=s.world.gang,
             served=s.world.groups_served,
             group=s.group,
             pods_alive=sum(not pod.deleting for pod in pods),
         )
-        stored = stored_attempts(s, pods)
-        had, fresh = self._by_age(stored)
-        # A pod that a scale-down took away is not lost: it ends before its slot counts again.
-        leaving = any(pod.deleting and pod.name in fresh for pod in pods)
-        attempts = stored if leaving else self._attempts(stored, pods, had, fresh)
-        count = attempt_step(s, job_resource(s), attempts)
-        group = () if leaving else tuple(self._group())
+        attempts, leaving = generation(s, job, switch)
+        asked = Step("switch", switch.asked_to_go)
+        group = Step("group", () if leaving else tuple(self._group()))
         diff = diff_pods(s.kind, job, pods)
         living = of_this_life(s, pods)
         verdict = decide_life(s.kind.rules, self._facts(living, diff, attempts))
@@ -120,25 +112,35 @@ class _Pass:
         if isinstance(waiting, Waiting):
             # A job that has not begun has no table to withdraw; its directory is made all the same.
             table = None if s.status.get("startTime") else table_wish(s.kind, job, ())
-            steps = _some(Step("group", group))
-            return Plan(self._waiting(waiting), steps, table, again_after_s=self._due_in_s())
+            return Plan(
+                self._waiting(waiting),
+                _some(asked, group),
+                table,
+                destructive=bool(asked.writes),
+                again_after_s=self._due_in_s(),
+            )
         services, ready = self._services()
         trouble = self._portless() if diff.missing else ""
         # The PodGroup comes after the count: how many pods it asks for is how many the job has had.
-        before = _some(count, Step("group", group))
+        # So do the marks of a switch: that a pod is gone can be seen by nothing else.
+        marks = Step("switch", (*switch.marks, *switch.unwanted))
+        count = attempt_step(s, job_resource(s), attempts)
+        before = _some(asked, count, group, marks)
+        destroys = bool(asked.writes or count.writes or switch.unwanted)
         if trouble:
-            return Plan(self._stuck("services", trouble), before, destructive=bool(count.writes))
+            return Plan(self._stuck("services", trouble), before, destructive=destroys)
         if not ready:
             steps = (*before, *_some(services))
-            return Plan(
-                self._unaddressed, steps, destructive=bool(count.writes), at_once=bool(steps)
-            )
+            return Plan(self._unaddressed, steps, destructive=destroys, at_once=bool(steps))
+        site = self._site(attempts)
+        changes = Step("pods", tuple(self._pods(diff, site, switch)))
         return Plan(
             self._concluding(living, verdict, diff.missing),
-            (*before, *_some(services, Step("pods", tuple(self._pods(diff, attempts))))),
+            (*before, *_some(services, changes, *self._backups(switch, site))),
             table=table_wish(s.kind, job, s.pods),
-            destructive=bool(diff.surplus or diff.replaced or count.writes),
+            destructive=bool(destroys or diff.surplus or diff.replaced),
             again_after_s=self._due_in_s(),
+            at_once=bool(switch.marks),
         )
 
     # What there should be.
@@ -174,57 +176,32 @@ class _Pass:
                 return f"Service {name} has no port named {port}; delete it, and it is made again"
         return ""
 
-    def _pods(self, diff: PodDiff, attempts: Attempts) -> Iterable[Create | Delete]:
-        site = Site(
+    def _site(self, attempts: Attempts) -> Site:
+        return Site(
             addresses={service.name: service.cluster_ip for service in self.s.services},
             clusterd=self.s.world.clusterd,
             gang=self.s.world.gang,
             attempt=attempts.current,
         )
+
+    def _pods(self, diff: PodDiff, site: Site, switch: HotSwitch) -> Iterable[Create | Delete]:
+        going = {write.uid for write in switch.asked_to_go}
         for pod in diff.surplus:
-            yield Delete(PODS, pod.name, pod.uid)
+            if pod.uid not in going:
+                yield Delete(PODS, pod.name, pod.uid)
         for pod in diff.replaced:
-            yield Delete(PODS, pod.name, pod.uid, pod.version)
+            if pod.uid not in going:
+                yield Delete(PODS, pod.name, pod.uid, pod.version)
         for slot in diff.missing:
             yield Create(PODS, build_pod(self.s.kind, self.job, slot, site))
 
-    # Generations.
-
-    def _attempts(
-        self, stored: Attempts, pods: Sequence[PodView], had: Sequence[str], fresh: Sequence[str]
-    ) -> Attempts:
-        s = self.s
-        if not s.kind.attempts:
-            return stored
-        started = bool(s.status.get("startTime"))
-        found = next_attempts(
-            stored,
-            had,
-            (pod.name for pod in pods),
-            started=started,
-            fresh=fresh,
-            ending=(pod.name for pod in pods if pod.deleting),
-        )
-        if s.world.gang or not (started and found.made):
-            return found
-        counts = {role.lower(): replica.count for role, replica in self.job.replicas.items()}
-        return replace(found, known=counts)
-
-    def _by_age(self, stored: Attempts) -> tuple[Sequence[str], Sequence[str]]:
-        """Names of the pods that the job has had before, and of those that are new in it."""
-        known = self._known(stored) if self.s.kind.attempts else {}
-        had: list[str] = []
-        fresh: list[str] = []
-        for slot in slots(self.s.kind, self.job):
-            is_known = slot.index < known.get(slot.role.lower(), slot.index + 1)
-            (had if is_known else fresh).append(slot.name)
-        return had, fresh
-
-    def _known(self, stored: Attempts) -> Mapping[str, int]:
-        """How many pods of each role the job has had, where that is written down."""
-        if self.s.group is not None:
-            return self.s.group.members
-        return stored.known or {}
+    def _backups(self, switch: HotSwitch, site: Site) -> Iterable[Step]:
+        """A source is told the name of its backup when that is there, and never before."""
+        for wanted in switch.wanted:
+            slot = replace(wanted.slot, name=wanted.name)
+            pod = build_backup(self.s.kind, self.job, slot, site, wanted.source.name)
+            yield Step("backup", (Create(PODS, pod),))
+            yield Step("switch", (name_backup(wanted.source, wanted.name),))
 
     # What it means.
 
@@ -261,7 +238,7 @@ class _Pass:
     def _waiting(self, waiting: Waiting) -> Concluder:
         def conclude(done: Done) -> Conclusion:
             reason, text = waiting.reason, waiting.message
-            grouped = self.s.group is None and bool(done.written)
+            grouped = any(w.step == "group" for w in done.written) and self.s.group is None
             events = (
                 *waking_notes(self.s),
                 *write_notes(self.s.kind, self.job.name, done),
@@ -322,8 +299,9 @@ class _Pass:
                 *(template_notes(s.kind, job, gang=s.world.gang) if made else ()),
                 *exit_notes(s.kind, job, pods, s.status, counts),
             )
-            if done.failures:
+            if any(failure.step != "backup" for failure in done.failures):
                 return self._failed(done, events, status)
+            # A backup that cannot be made takes nothing from the job; an Event tells of it.
             before = awake(self.s)
             after = before
             said: tuple[EventNote, ...] = ()

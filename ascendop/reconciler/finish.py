@@ -14,6 +14,7 @@ from ascendop.api.model import Object
 from ascendop.apply.plan import Concluder, Conclusion, Delete, Done, EventNote, Plan, Step
 from ascendop.kube.resource import POD_GROUPS, PODS, SERVICES, Resource
 from ascendop.reconciler.generation import attempt_step, stored_attempts
+from ascendop.reconciler.hotswitch import pods_asked_to_go
 from ascendop.reconciler.lives import is_waking, with_created
 from ascendop.reconciler.notes import write_notes
 from ascendop.reconciler.snapshot import Snapshot
@@ -70,8 +71,10 @@ def _some(steps: list[Step]) -> tuple[Step, ...]:
 def _clean(s: Snapshot[S], policy: RunPolicy) -> Iterator[Delete]:
     clean = policy.clean_pod_policy or s.kind.clean_pod_policy
     services = {service.name: service for service in s.services}
+    asked = {write.uid: write for write in pods_asked_to_go(s.kind, s.pods)}
+    yield from asked.values()
     for pod in s.pods:
-        if pod.deleting:
+        if pod.deleting or pod.uid in asked:
             continue
         pending = pod.phase in {"Pending", ""}
         by_policy = clean == "All" or (clean == "Running" and (pending or pod.phase == "Running"))

@@ -61,6 +61,9 @@ def _failed(failure: Failure) -> Iterator[EventNote]:
         case Delete(resource=resource, name=name):
             note = f"Error deleting: {failure.message}"
             yield EventNote("Warning", f"FailedDelete{resource.kind}", note, "Delete", pod=name)
+        case Patch(resource=resource, name=name) if resource == PODS:
+            note = f"Error updating pod {name}: {failure.message}"
+            yield EventNote("Warning", "FailedUpdatePod", note, "Update", pod=name)
         case Patch():
             note = f"Error writing down the attempt, so no pod is made: {failure.message}"
             yield EventNote("Warning", "FailedUpdateJob", note, "Update")

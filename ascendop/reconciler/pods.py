@@ -53,6 +53,11 @@ def _slots(kind: JobKind[S], job: JobView[S]) -> Iterator[PodSlot]:
             )
 
 
+def slot_name(pod: PodView) -> str:
+    """What the pod of this slot is called when it is made; one that took it over is not."""
+    return pod_name(pod.job, pod.role, pod.index)
+
+
 def is_backup(pod: PodView) -> bool:
     """A hot-switch backup takes no slot and no part in counters."""
     return pod.annotation(keys.POD_TYPE) == keys.BACKUP

@@ -7,6 +7,7 @@ import copy
 from dataclasses import replace
 
 from ascendop.apply.plan import Apply, Create, Delete, Patch
+from ascendop.builder.labels import POD_ANNOTATIONS_READ
 from ascendop.kube.resource import POD_GROUPS, PODS, SERVICES
 from ascendop.reconciler.status import merge_patch
 
@@ -29,6 +30,8 @@ def after(seen, plan, *, phase="Pending", now=None):
             case Apply(object=obj):
                 was = seen.group.phase if seen.group else "Pending"
                 seen = replace(seen, group=make.group(was, like=obj))
+            case Patch(resource=resource) if resource == PODS:
+                seen = marked(seen, write.name, **write.body["metadata"]["annotations"])
             case Patch(body=body):
                 seen = replace(seen, row=_patched(seen.row, body))
     conclusion = make.concluded(plan)
@@ -50,6 +53,18 @@ def turned(seen, phase, *names, **fields):
             for pod in seen.pods
         ),
     )
+
+
+def marked(seen, name, **annotations):
+    """Somebody has written annotations onto a pod; None takes one away."""
+
+    def written(pod):
+        found = dict(pod.annotations) | annotations
+        left = tuple((key, value) for key, value in found.items() if value is not None)
+        return changed(pod, annotations=left)
+
+    pods = tuple(written(pod) if pod.name == name else pod for pod in seen.pods)
+    return replace(seen, pods=pods)
 
 
 def admitted(seen, phase="Inqueue"):
@@ -82,6 +97,7 @@ def _without(seen, write):
 def _pod_of(seen, write, phase):
     labels = write.object["metadata"]["labels"]
     version = int(labels.get("version", -1))
+    annotations = write.object["metadata"].get("annotations", {}).items()
     return make.pod(
         labels["training.kubeflow.org/replica-type"],
         int(labels["training.kubeflow.org/replica-index"]),
@@ -90,6 +106,7 @@ def _pod_of(seen, write, phase):
         attempt=version,
         name=write.name,
         uid=f"uid-{write.name}-{version}",
+        annotations=tuple((k, v) for k, v in annotations if k in POD_ANNOTATIONS_READ),
     )
 
 
