@@ -20,9 +20,14 @@ def watchful_socket(address: tuple[Any, ...]) -> socket.socket:
     """For one line of getaddrinfo's answer."""
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)
+    watch_over(made)
+    return made
+
+
+def watch_over(made: socket.socket) -> None:
+    """From now on it notices."""
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in OPTIONS.items():
         option = getattr(socket, name, None)
         if option is not None:
             made.setsockopt(socket.IPPROTO_TCP, option, value)
-    return made

@@ -7,19 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import io
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random  # noqa: TID251  the type; the dice are an argument
 from typing import Final, Literal, Protocol
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import aiohttp
 from yarl import URL
 
+from ascendop.kube.answer import AnswerReader, MalformedError
 from ascendop.kube.config import Connection
+from ascendop.kube.connections import (
+    CONNECT_S,
+    KEEPALIVE_S,
+    ConnectError,
+    Connections,
+    Endpoint,
+)
 from ascendop.kube.credentials import Grant
 from ascendop.kube.errors import TransportError
+from ascendop.kube.message import message, target
 from ascendop.kube.sockets import watchful_socket
 from ascendop.kube.trust import Trust
 from ascendop.telemetry.log import get_log
@@ -84,14 +94,14 @@ class Transport(Protocol):
     async def close(self) -> None: ...
 
 
-CONNECT_S = 5.0  # TCP and TLS; a healthy server takes milliseconds
-KEEPALIVE_S = 60.0  # below the 90 s after which an API server closes what is idle
 MAX_AGE_S = 300.0  # of api connections: after a rollout the load spreads again
 BODY_LIMIT_BYTES = 512 << 20  # more is no answer but an accident, and it would be our memory
 
 _UNAUTHORIZED = 401
 _WHOLE_BYTES = 1 << 20  # a body up to this is written at once
-_SAFE_IN_PATH = "/:@!$&'()*+,;=-._~"
+
+_TROUBLES = (aiohttp.ClientError, OSError, ConnectError, MalformedError)
+"""What may come instead of an answer; TimeoutError is an OSError."""
 
 _log = get_log("ascendop.kube")
 
@@ -116,13 +126,23 @@ class _Generation:
     """Connections of one pool, made in the same minutes and under the same certificates."""
 
     session: aiohttp.ClientSession
+    """For streams, and for all that goes through a proxy or is compressed."""
+    connections: Connections | None
+    """For everything else; None where there is nothing else."""
     ends_at: float
     users: int = 0
+
+    async def close(self) -> None:
+        if self.connections is not None:
+            self.connections.close()
+        await self.session.close()
 
 
 class HttpTransport:
     """HTTP/1.1 to one API server.
 
+    Calls:        over connections of our own, which is what makes them cheap; aiohttp has the
+                  streams, and everything on links with a proxy or compression.
     Pools:        watch, api and lease share no connection, so none can starve another.
     Connections:  are closed when they are old, so that load spreads after a server's rollout.
     Credentials:  go with each request; after a 401 they are renewed and the request is sent once
@@ -135,6 +155,11 @@ class HttpTransport:
         self._connection = connection
         self._rng = rng
         self._encoding = "gzip" if compressed else "identity"
+        parts = urlsplit(connection.server)
+        self.host = parts.netloc.rpartition("@")[2]
+        """Of the server, with its port; also for metrics."""
+        self._prefix = parts.path
+        self._lean = not (compressed or connection.proxy or parts.username)
         self._pools: dict[Pool, _Generation] = {}
         self._retired: list[_Generation] = []  # no new request uses them; closed when idle
         tls = None if connection.server.startswith("http://") else connection.tls
@@ -143,11 +168,6 @@ class HttpTransport:
 
     def __repr__(self) -> str:
         return f"<HttpTransport {self.host}>"
-
-    @property
-    def host(self) -> str:
-        """Of the server, with its port, for metrics."""
-        return urlsplit(self._connection.server).netloc.rpartition("@")[2]
 
     async def send(self, request: Request) -> Response:
         """The whole answer, of any status."""
@@ -176,7 +196,7 @@ class HttpTransport:
         self._retired += self._pools.values()
         self._pools.clear()
         while self._retired:
-            await self._retired.pop().session.close()
+            await self._retired.pop().close()
 
     async def maintain(self) -> None:
         """Renew what is due before a request has to wait for it. Runs until cancelled."""
@@ -193,21 +213,45 @@ class HttpTransport:
             raise TransportError(f"{request}: too late to be sent", sent=False)
         generation = self._enter(request.pool)
         try:
-            async with generation.session.request(
-                request.method,
-                self._url(request),
-                data=_payload(request.body),
-                headers=self._headers(request, grant),
-                timeout=_timeout(left_s),
-                allow_redirects=False,
-                proxy=self._connection.proxy,
-                server_hostname=self._connection.tls.server_name,
-            ) as answer:
-                return Response(answer.status, _lowered(answer), await _body(answer, request))
-        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            if generation.connections is not None:
+                return await self._call(generation.connections, request, grant, left_s)
+            return await self._call_elsewhere(generation.session, request, grant, left_s)
+        except _TROUBLES as error:
             raise _lost(request, error, self._connection.server) from _showable(error)
         finally:
-            await self._leave(generation)
+            if self._retired:
+                await self._leave(generation)
+            else:
+                generation.users -= 1
+
+    async def _call(
+        self, connections: Connections, request: Request, grant: Grant, left_s: float
+    ) -> Response:
+        """By connections of our own."""
+        headers = {"Host": self.host, "Accept-Encoding": self._encoding, **request.headers}
+        if grant.authorization:
+            headers["Authorization"] = grant.authorization
+        where = target(self._prefix + request.path, request.query)
+        answer = AnswerReader(request.method, limit_bytes=BODY_LIMIT_BYTES)
+        async with asyncio.timeout(left_s):
+            await connections.ask(message(request.method, where, headers, request.body), answer)
+        return Response(answer.status, answer.headers, answer.body)
+
+    async def _call_elsewhere(
+        self, session: aiohttp.ClientSession, request: Request, grant: Grant, left_s: float
+    ) -> Response:
+        """By aiohttp, which knows proxies and compression."""
+        async with session.request(
+            request.method,
+            self._url(request),
+            data=_payload(request.body),
+            headers=self._headers(request, grant),
+            timeout=_timeout(left_s),
+            allow_redirects=False,
+            proxy=self._connection.proxy,
+            server_hostname=self._connection.tls.server_name,
+        ) as answer:
+            return Response(answer.status, _lowered(answer), await _body(answer, request))
 
     @asynccontextmanager
     async def _stream_as(self, request: Request, grant: Grant) -> AsyncIterator[Stream]:
@@ -236,7 +280,7 @@ class HttpTransport:
                     proxy=self._connection.proxy,
                     server_hostname=self._connection.tls.server_name,
                 )
-        except (aiohttp.ClientError, OSError) as error:
+        except _TROUBLES as error:
             raise _lost(request, error, self._connection.server) from _showable(error)
 
     def _enter(self, pool: Pool) -> _Generation:
@@ -256,7 +300,7 @@ class HttpTransport:
         generation.users -= 1
         for old in [old for old in self._retired if not old.users]:
             self._retired.remove(old)
-            await old.session.close()
+            await old.close()
 
     def _generation(self, shape: _PoolShape, now: float) -> _Generation:
         session = aiohttp.ClientSession(
@@ -274,7 +318,19 @@ class HttpTransport:
         # Second tries are decided where preconditions are known; aiohttp would repeat any PUT.
         session._retry_connection = False  # noqa: SLF001
         age_s = MAX_AGE_S * self._rng.uniform(0.8, 1.2) if shape.ages else float("inf")
-        return _Generation(session, ends_at=now + age_s)
+        connections = self._connections(shape) if self._lean and shape.limit else None
+        return _Generation(session, connections, ends_at=now + age_s)
+
+    def _connections(self, shape: _PoolShape) -> Connections:
+        parts = urlsplit(self._connection.server)
+        plain = parts.scheme == "http"
+        endpoint = Endpoint(
+            parts.hostname or "",
+            parts.port or (80 if plain else 443),
+            None if plain or self._trust is None else self._trust.context,
+            self._connection.tls.server_name,
+        )
+        return Connections(endpoint, limit=shape.limit)
 
     def _headers(self, request: Request, grant: Grant) -> Mapping[str, str]:
         if not grant.authorization:
@@ -282,8 +338,8 @@ class HttpTransport:
         return {**request.headers, "Authorization": grant.authorization}
 
     def _url(self, request: Request) -> URL:
-        url = self._connection.server + quote(request.path, safe=_SAFE_IN_PATH)
-        return URL(f"{url}?{urlencode(request.query)}" if request.query else url, encoded=True)
+        where = target(request.path, request.query)
+        return URL(self._connection.server + where, encoded=True)
 
     async def _prove(self, pool: Pool) -> Grant:
         """Credentials and TLS as they should be now."""
@@ -309,14 +365,14 @@ class _HttpStream:
         try:
             async for chunk in self._answer.content.iter_any():
                 yield chunk
-        except (aiohttp.ClientError, OSError) as error:
+        except _TROUBLES as error:
             raise _lost(self._request, error, self._server) from _showable(error)
 
     async def read(self) -> bytes:
         try:
             async with asyncio.timeout(self._request.timeout_s):
                 return await _body(self._answer, self._request)
-        except (aiohttp.ClientError, OSError) as error:
+        except _TROUBLES as error:
             raise _lost(self._request, error, self._server) from _showable(error)
 
 
@@ -357,16 +413,18 @@ async def _body(answer: aiohttp.ClientResponse, request: Request) -> bytes:
 def _lost(request: Request, error: Exception, server: str) -> TransportError:
     """The one door through which errors of the HTTP library become ours."""
     match error:
+        case ConnectError(cause=cause):
+            what, sent = _unconnected(cause, server), False
         case aiohttp.ClientConnectorCertificateError():
-            what, sent = f"{server} is not trusted: {_doubt(error)}", False
+            what, sent = _unconnected(error.certificate_error, server), False
         case aiohttp.ClientHttpProxyError():
             what, sent = f"the proxy refused the way to {server}: {error.status}", False
         case aiohttp.ClientProxyConnectionError():
             what, sent = f"cannot connect to the proxy: {_cause(error.os_error)}", False
         case aiohttp.ClientConnectorError():
-            what, sent = f"cannot connect to {server}: {_cause(error.os_error)}", False
+            what, sent = _unconnected(error.os_error, server), False
         case aiohttp.ConnectionTimeoutError():
-            what, sent = f"cannot connect to {server} within {CONNECT_S:g} s", False
+            what, sent = _unconnected(error, server), False
         case TimeoutError():
             what, sent = f"no answer from {server} within {request.timeout_s:g} s", True
         case _:
@@ -377,15 +435,25 @@ def _lost(request: Request, error: Exception, server: str) -> TransportError:
     return TransportError(f"{request}: {what}", sent=sent)
 
 
-def _doubt(error: aiohttp.ClientConnectorCertificateError) -> str:
-    said = getattr(error.certificate_error, "verify_message", "") or str(error.certificate_error)
+def _unconnected(cause: Exception, server: str) -> str:
+    match cause:
+        case TimeoutError():
+            return f"cannot connect to {server} within {CONNECT_S:g} s"
+        case ssl.CertificateError():
+            return f"{server} is not trusted: {_doubt(cause)}"
+        case _:
+            return f"cannot connect to {server}: {_cause(cause)}"
+
+
+def _doubt(error: ssl.CertificateError) -> str:
+    said = getattr(error, "verify_message", "") or str(error)
     if "Key Identifier" in said or "Basic Constraints" in said:
         return f"{said}; its CA is older than RFC 5280: switch strict TLS off"
     return said
 
 
-def _cause(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__
+def _cause(error: Exception) -> str:
+    return getattr(error, "strerror", "") or str(error) or type(error).__name__
 
 
 def _showable(error: Exception) -> Exception | None:

@@ -29,7 +29,7 @@ def pytest_asyncio_loop_factories(config, item):
     """The wire runs on both loops, as it does for users; all else in virtual time."""
     if not item.get_closest_marker("real_time"):
         return {"jumping": JumpingLoop}
-    if item.path.name in {"test_http.py", "test_execplugin.py"}:
+    if item.path.name in {"test_http.py", "test_connections.py", "test_execplugin.py"}:
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"real": asyncio.new_event_loop}
 
