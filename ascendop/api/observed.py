@@ -113,8 +113,12 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     """JSON as stored."""
     phase: str = ""
     """Empty, Pending, Inqueue, Running, Unknown or Completed; an admission signal only."""
+    created: str = ""
+    """RFC 3339."""
     trouble: str = ""
     """Message of the newest Unschedulable condition that is true."""
+    queue_taken: bool = False
+    """Somebody else has written spec.queue since we applied it, and so owns it."""
 
     @property
     def members(self) -> dict[str, int]:

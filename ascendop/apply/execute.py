@@ -225,6 +225,8 @@ class Executor:
             raise NameTakenError(f"{what} has just gone", Claim.LEAVING) from None
         taken = read_taken(body, write.object["metadata"])
         match taken.claim:
+            case Claim.OURS if taken.hidden:
+                await self._find_again(key, write, taken)
             case Claim.OURS:
                 self._wrote(key, write.resource, body)
             case Claim.ORPHAN:
@@ -238,6 +240,14 @@ class Executor:
                 whose = f"belongs to {taken.owner}" if taken.owner else "belongs to nobody"
                 text = f"{what} already exists and {whose}; delete it or rename the job"
                 raise NameTakenError(text, taken.claim)
+
+    async def _find_again(self, key: Key, write: Create, taken: Taken) -> None:
+        """Ours, but somebody has edited the labels that we watch: else it is never seen again."""
+        meta = {"uid": taken.uid, "resourceVersion": taken.version, "labels": dict(taken.hidden)}
+        answer = await self._client.patch_bytes(
+            write.resource, key.namespace, write.name, {"metadata": meta}
+        )
+        self._wrote(key, write.resource, answer)
 
     async def _adopt(self, key: Key, write: Create, owner: Object, taken: Taken) -> None:
         """Make an orphan ours, if the job is alive and the orphan is as it was judged.

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -45,6 +46,8 @@ class Taken:
     """Kind and name of its controller; empty for none."""
     owners: tuple[Object, ...]
     """All owner references as they stand."""
+    hidden: Mapping[str, str]
+    """Labels that it should be found by and is not, as they should be."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -84,7 +87,14 @@ def read_taken(body: bytes, wanted: Object) -> Taken:
         claim, whose = Claim.FOREIGN, f"the gang {gang}"
     else:
         claim = Claim.ORPHAN
-    return Taken(meta.uid, meta.resource_version, claim, whose, tuple(owners))
+    hidden = _differing(meta.labels or {}, wanted.get("labels") or {})
+    return Taken(meta.uid, meta.resource_version, claim, whose, tuple(owners), hidden)
+
+
+def _differing(found: Mapping[str, str], wanted: Mapping[str, str]) -> Mapping[str, str]:
+    return {
+        key: wanted[key] for key in keys.IDENTITY if key in wanted and found.get(key) != wanted[key]
+    }
 
 
 def _owned_claim(meta: _Meta, controller: Object, owner: Object) -> Claim:

@@ -20,6 +20,8 @@ SHORT_REPLICA_TYPE: Final = "replica-type"
 SHORT_REPLICA_INDEX: Final = "replica-index"
 ATTEMPT: Final = "version"
 """Which generation of pods of an AscendJob a pod belongs to."""
+IDENTITY: Final = (JOB_NAME, OPERATOR_NAME, REPLICA_TYPE, REPLICA_INDEX)
+"""What a child is found by, and which place in its job it has: without them it is out of sight."""
 
 # Gang scheduling.
 POD_GROUP: Final = "scheduling.k8s.io/group-name"

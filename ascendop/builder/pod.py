@@ -9,6 +9,7 @@ import copy
 from collections.abc import Mapping
 from typing import Final
 
+from ascendop.api.job import ReplicaSpec
 from ascendop.api.kind import JobKind, JobView, PodSlot, S, Site
 from ascendop.api.model import Object
 from ascendop.builder import labels as keys
@@ -20,6 +21,11 @@ GANG_SCHEDULER: Final = "volcano"
 def pod_group_of(kind: JobKind[S], job: JobView[S]) -> str:
     """Name of the job's PodGroup."""
     return pod_group_name(job.name, job.uid) if kind.gang.uid_in_name else job.name
+
+
+def scheduler_of(kind: JobKind[S], job: JobView[S], replica: ReplicaSpec) -> str:
+    """Who places the pods of a role, where they are a gang."""
+    return str(replica.pod_spec.get("schedulerName") or kind.scheduler(job) or GANG_SCHEDULER)
 
 
 def build_pod(kind: JobKind[S], job: JobView[S], slot: PodSlot, site: Site) -> Object:
@@ -80,7 +86,7 @@ def _spec(kind: JobKind[S], job: JobView[S], slot: PodSlot, site: Site) -> Objec
     if site.gang:
         # Per template: the original leaves the sibling of a template with its own scheduler
         # to the default scheduler, and the gang is torn (W-22).
-        spec["schedulerName"] = spec.get("schedulerName") or kind.scheduler(job) or GANG_SCHEDULER
+        spec["schedulerName"] = scheduler_of(kind, job, slot.replica)
     return spec
 
 

@@ -23,6 +23,8 @@ NOT_SERVED: Final = "SyncPodGroupFailed"
 NOT_SERVED_TEXT: Final = (
     f"the API server does not serve {POD_GROUPS.name}: install Volcano, or turn gang scheduling off"
 )
+UNHEEDED_S: Final = 30.0
+"""Volcano sets the first phase within a cycle, a second, whoever is to place the pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Waiting:
     """The text of the contract, word for word."""
     detail: str = ""
     """What the scheduler says, or what we know beside the contract; may be empty."""
+    at_most_s: float | None = None
+    """After so many seconds the answer is another, even if nothing happens."""
 
 
 def admission(
@@ -48,6 +52,7 @@ def admission(
     group: GroupView | None,
     pods_alive: int,
     queue: QueueView | None = None,
+    unheeded_s: float | None = None,
 ) -> Admitted | Waiting:
     """Whether the scheduler lets the gang in.
 
@@ -57,8 +62,10 @@ def admission(
     pods_alive:  pods of the job that are not being deleted. One is enough: what is missing is
                  then a replacement, and the scheduler needs it to get out of Pending or Unknown.
     queue:       the job's queue, where we may read it: a closed one is why nothing moves.
+    unheeded_s:  how long the PodGroup has been there, if another scheduler than Volcano places all
+                 pods: that one may not care for PodGroups, and nobody would ever set a phase.
     Not:         a wait for Running, which needs the pods.
-    Source:      scheduling.md SCH-1 to SCH-4, SCH-12.
+    Source:      scheduling.md SCH-1 to SCH-4, SCH-12; field-reports.md FR-031.
     """
     if not gang or pods_alive > 0:
         return Admitted()
@@ -66,16 +73,21 @@ def admission(
         return Waiting(NOT_SERVED, NOT_SERVED_TEXT)
     if group is None:
         return Waiting(NO_PHASE, NO_PHASE_TEXT, "there is no PodGroup yet")
-    return _by_phase(group, queue)
+    return _by_phase(group, queue, unheeded_s)
 
 
-def _by_phase(group: GroupView, queue: QueueView | None) -> Admitted | Waiting:
+def _by_phase(
+    group: GroupView, queue: QueueView | None, unheeded_s: float | None
+) -> Admitted | Waiting:
     name = f"PodGroup {group.namespace}/{group.name}"
     if group.deleting:
         return Waiting(NO_PHASE, NO_PHASE_TEXT, f"{name} is being deleted")
     if not group.phase:
         hint = f"{name} has no phase yet: is the scheduler running?"
-        return Waiting(NO_PHASE, NO_PHASE_TEXT, hint)
+        left_s = None if unheeded_s is None else UNHEEDED_S - unheeded_s
+        if left_s is not None and left_s <= 0:
+            return Admitted()
+        return Waiting(NO_PHASE, NO_PHASE_TEXT, hint, left_s)
     if group.phase == "Pending":
         return Waiting(PENDING, PENDING_TEXT, _closed(queue) or group.trouble)
     return Admitted()

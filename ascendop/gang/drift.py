@@ -28,8 +28,9 @@ def group_drift(stored: GroupView, want: Object) -> bool:
 
     Compared: our fields only, by meaning: 1 is 1000m, absent is null, and an absent or empty map
               are one thing, except for minResources, where they are two.
-    Foreign:  labels and annotations of others, and a queue that the job does not name, stay.
-    Source:   scheduling.md SCH-19, SCH-20.
+    Foreign:  labels and annotations of others, and a queue that the job does not name or that
+              somebody has written over ours, stay.
+    Source:   scheduling.md SCH-19, SCH-20; field-reports.md FR-028.
     """
     found: Object = msgspec.json.decode(stored.spec or b"{}")
     wanted: Object = want["spec"]
@@ -38,7 +39,7 @@ def group_drift(stored: GroupView, want: Object) -> bool:
         or _more(want, "annotations", stored.annotations)
         or (found.get("minMember") or 0) != wanted["minMember"]
         or (found.get("minTaskMember") or {}) != wanted.get("minTaskMember", {})
-        or _other_queue(found, wanted)
+        or (not stored.queue_taken and _other_queue(found, wanted))
         or (found.get("priorityClassName") or "") != wanted.get("priorityClassName", "")
         or _other_amounts(found.get("minResources"), wanted.get("minResources"))
     )
@@ -46,6 +47,9 @@ def group_drift(stored: GroupView, want: Object) -> bool:
 
 def settle(stored: GroupView, want: Object) -> Object:
     """`want`, with the values that belong to others since its creation as they are now."""
+    if stored.queue_taken:
+        spec = {key: value for key, value in want["spec"].items() if key != "queue"}
+        want = {**want, "spec": spec}
     metadata: Object = want["metadata"]
     labels: Mapping[str, str] = metadata.get("labels", {})
     theirs = {key: value for key, value in stored.labels if key in HANDED_OVER & labels.keys()}

@@ -8,7 +8,7 @@ What is not named here never becomes a Python object: the decoder skips it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -131,7 +131,27 @@ class GroupStatus(Wire):
     conditions: list[GroupCondition] | None = None
 
 
+class GroupSpecFields(Wire):
+    queue: dict[str, object] | None = msgspec.field(default=None, name="f:queue")
+
+
+class GroupFields(Wire):
+    spec: GroupSpecFields | None = msgspec.field(default=None, name="f:spec")
+
+
+class GroupManager(Wire):
+    """Who owns which fields."""
+
+    operation: str = ""
+    fields: GroupFields | None = msgspec.field(default=None, name="fieldsV1")
+
+
+class GroupMeta(Meta):
+    managed_fields: list[GroupManager] | None = None
+
+
 class Group(Whole):
+    metadata: GroupMeta
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: GroupStatus | None = None
 
@@ -279,8 +299,20 @@ def group_row(group: Group, pool: Pool) -> GroupView:
         annotations=_pairs(meta.annotations),
         spec=bytes(group.spec),
         phase=pool(status.phase),
+        created=meta.creation_timestamp or "",
         trouble=_trouble(status),
+        queue_taken=_is_queue_taken(meta.managed_fields or ()),
     )
+
+
+def _is_queue_taken(managers: Iterable[GroupManager]) -> bool:
+    """Others update; only we apply."""
+    owners = [
+        found.operation
+        for found in managers
+        if found.fields and found.fields.spec and found.fields.spec.queue is not None
+    ]
+    return bool(owners) and "Apply" not in owners
 
 
 def _trouble(status: GroupStatus) -> str:
@@ -368,7 +400,11 @@ def services_form() -> StructForm[Service, ServiceView]:
 
 
 def groups_form() -> StructForm[Group, GroupView]:
-    return _form(Group, group_row)
+    return StructForm(Group, group_row, _bare_group)
+
+
+def _bare_group(meta: Meta, pool: Pool) -> GroupView:
+    return group_row(Group(metadata=GroupMeta(**msgspec.structs.asdict(meta))), pool)
 
 
 def queues_form() -> StructForm[Queue, QueueView]:

@@ -38,7 +38,7 @@ from ascendop.kube.resource import POD_GROUPS, PODS, QUEUES, SERVICES
 from ascendop.reconciler.attempts import Attempts
 from ascendop.reconciler.finish import finish, job_resource, suspend
 from ascendop.reconciler.generation import attempt_step, generation
-from ascendop.reconciler.group import group_notes, wanted_group
+from ascendop.reconciler.group import group_notes, unheeded_notes, unheeded_s, wanted_group
 from ascendop.reconciler.hotswitch import HotSwitch, hot_switch, name_backup
 from ascendop.reconciler.lives import awake, awake_status, of_this_life, waking_notes
 from ascendop.reconciler.notes import exit_notes, template_notes, write_notes
@@ -100,6 +100,7 @@ class _Pass:
             served=s.world.groups_served,
             group=s.group,
             pods_alive=sum(not pod.deleting for pod in pods),
+            unheeded_s=unheeded_s(s, job),
         )
         attempts, leaving = generation(s, job, switch)
         asked = Step("switch", switch.asked_to_go)
@@ -117,7 +118,7 @@ class _Pass:
                 _some(asked, group),
                 table,
                 destructive=bool(asked.writes),
-                again_after_s=self._due_in_s(),
+                again_after_s=_soonest(waiting.at_most_s, self._due_in_s()),
             )
         services, ready = self._services()
         trouble = self._portless() if diff.missing else ""
@@ -192,7 +193,8 @@ class _Pass:
         for pod in diff.replaced:
             if pod.uid not in going:
                 yield Delete(PODS, pod.name, pod.uid, pod.version)
-        for slot in diff.missing:
+        # A name that is not free stops what comes after it, so the free ones come first.
+        for slot in sorted(diff.missing, key=lambda slot: slot.name in self.s.held):
             yield Create(PODS, build_pod(self.s.kind, self.job, slot, site))
 
     def _backups(self, switch: HotSwitch, site: Site) -> Iterable[Step]:
@@ -297,6 +299,7 @@ class _Pass:
                 *waking_notes(s),
                 *write_notes(s.kind, job.name, done),
                 *(template_notes(s.kind, job, gang=s.world.gang) if made else ()),
+                *(unheeded_notes(s, job) if made else ()),
                 *exit_notes(s.kind, job, pods, s.status, counts),
             )
             if any(failure.step != "backup" for failure in done.failures):
@@ -329,6 +332,10 @@ def _verdict_notes(verdict: Verdict) -> tuple[EventNote, ...]:
         EventNote(type_, reason or verdict.reason, verdict.message, "Reconcile", outcome=True)
         for type_, reason in verdict.events
     )
+
+
+def _soonest(*times_s: float | None) -> float | None:
+    return min((s for s in times_s if s is not None), default=None)
 
 
 def _some(*steps: Step) -> tuple[Step, ...]:

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from ascendop.api.kind import JobKind, JobView, S
 from ascendop.api.model import Object
 from ascendop.apply.plan import EventNote
-from ascendop.builder.pod import pod_group_of
+from ascendop.builder.pod import GANG_SCHEDULER, pod_group_of, scheduler_of
 from ascendop.gang.advice import gang_advice
 from ascendop.gang.podgroup import GangRole, GangSpec, build_pod_group
 from ascendop.reconciler.snapshot import Snapshot
+from ascendop.times import parse_time
 
 
 def wanted_group(s: Snapshot[S], job: JobView[S]) -> Object:
@@ -28,6 +29,29 @@ def group_notes(s: Snapshot[S], job: JobView[S]) -> Iterator[EventNote]:
     known = s.world.priorities if s.world.priorities_known else None
     for problem in gang_advice(_gang(s.kind, job), known):
         yield EventNote("Warning", problem.reason, str(problem), "Validate")
+
+
+def unheeded_s(s: Snapshot[S], job: JobView[S]) -> float | None:
+    """How long the PodGroup has been there, if no pod is Volcano's to place; else None."""
+    if s.group is None or not s.group.created:
+        return None
+    asked = (scheduler_of(s.kind, job, replica) for replica in job.replicas.values())
+    if any(name == GANG_SCHEDULER for name in asked):
+        return None
+    return (s.now - parse_time(s.group.created)).total_seconds()
+
+
+def unheeded_notes(s: Snapshot[S], job: JobView[S]) -> Iterator[EventNote]:
+    """A warning for whoever believes that the pods that are made now start as a gang."""
+    if s.group is None or s.group.phase or unheeded_s(s, job) is None:
+        return
+    names = {scheduler_of(s.kind, job, replica) for replica in job.replicas.values()}
+    text = (
+        f"PodGroup {s.group.namespace}/{s.group.name} got no phase: its pods are left to scheduler "
+        f"{', '.join(sorted(names))}, which may start them one by one; name {GANG_SCHEDULER}, or "
+        "turn gang scheduling off"
+    )
+    yield EventNote("Warning", "PodGroupUnheeded", text, "Create")
 
 
 def _gang(kind: JobKind[S], job: JobView[S]) -> GangSpec:

@@ -28,6 +28,7 @@ from ascendop.clock import WallClock
 from ascendop.errors import InvalidJobError
 from ascendop.informer.store import Store
 from ascendop.kube.resource import Key
+from ascendop.reconciler.pods import slots
 from ascendop.reconciler.snapshot import AnySnapshot, Snapshot, World
 from ascendop.reconciler.validate import parse_job
 
@@ -94,6 +95,7 @@ class Observer:
             group=self._group(kind, row, job),
             world=self._world(kind, job),
             now=self._wall(),
+            held=self._held(kind, job, pods),
         )
 
     def forget(self, uid: str) -> None:
@@ -111,6 +113,14 @@ class Observer:
             job = error
         self._parsed[row.uid] = (facts, job)
         return job
+
+    def _held(
+        self, kind: JobKind[Any], job: JobView[Any] | InvalidJobError, pods: Sequence[PodView]
+    ) -> frozenset[str]:
+        if isinstance(job, InvalidJobError) or len(pods) >= job.total:
+            return frozenset()
+        names = {slot.name for slot in slots(kind, job)} - {pod.name for pod in pods}
+        return frozenset(name for name in names if self._stores.pods.get(job.namespace, name))
 
     def _group(
         self, kind: JobKind[Any], row: JobRow, job: JobView[Any] | InvalidJobError

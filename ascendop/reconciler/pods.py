@@ -67,13 +67,15 @@ def diff_pods(kind: JobKind[S], job: JobView[S], pods: Sequence[PodView]) -> Pod
     """Slots without a pod, pods without a slot, and failed pods that get another try."""
     by_lower = {role.lower(): replica for role, replica in job.replicas.items()}
     taken = {(pod.role, pod.index) for pod in pods}
+    names = job.once("names", lambda: frozenset(slot.name for slot in slots(kind, job)))
     surplus, replaced = [], []
     for pod in pods:
         replica = by_lower.get(pod.role)
         if pod.deleting:
             continue
         if replica is None or not 0 <= pod.index < replica.count:
-            surplus.append(pod)
+            if pod.name not in names:  # else its labels lie, and making it sets them right
+                surplus.append(pod)
         elif pod.phase == "Failed" and _tried_again(kind, replica.restart_policy or "", pod):
             replaced.append(pod)
     missing = (s for s in slots(kind, job) if (s.role.lower(), s.index) not in taken)

@@ -57,6 +57,8 @@ class Snapshot(Generic[S]):
     group: GroupView | None
     world: World
     now: datetime
+    held: frozenset[str] = frozenset()
+    """Names of missing pods that others have, most often an earlier job of the same name."""
 
     @property
     def conditions(self) -> tuple[Condition, ...]:

@@ -19,6 +19,7 @@ from ascendop.kube.errors import NotFoundError
 from ascendop.kube.resource import CORE_EVENTS, CRDS, POD_GROUPS, PODS, Scope
 from ascendop.schema.crd import crd
 from ascendop.settings import Settings
+from ascendop.sim.faults import NO_FAULTS
 from ascendop.sim.server import ApiServer
 from ascendop.sim.transport import SimTransport
 from ascendop.sim.volcano import build_definitions
@@ -53,9 +54,9 @@ class Town:
         for definition in [crd(KINDS["AscendJob"]), *(build_definitions() if volcano else ())]:
             await self.hands.create(CRDS, definition)
 
-    def operator(self, name="a", **settings):
+    def operator(self, name="a", *, faults=NO_FAULTS, **settings):
         """A replica with a wire of its own, not yet running."""
-        self.wires[name] = wire = Wire(self.server)
+        self.wires[name] = wire = Wire(self.server, faults=faults)
         rng = Random(next(self._seeds))
         return Operator(
             Client(wire, rng=rng),
@@ -106,11 +107,12 @@ class Town:
 
     async def let_in(self, phase="Inqueue"):
         """What Volcano says of the one gang there is, or will be."""
-        groups = []
-        while not groups:
-            groups = await self.hands.list(POD_GROUPS, Scope(NS))
-            await asyncio.sleep(0.1)
-        name = groups[0]["metadata"]["name"]
+
+        async def there():
+            return await self.hands.list(POD_GROUPS, Scope(NS))
+
+        await self.until(there)
+        name = (await there())[0]["metadata"]["name"]
         await self.hands.patch(POD_GROUPS, NS, name, {"status": {"phase": phase}})
 
     async def lose(self, *names):
