@@ -28,6 +28,7 @@ from ascendop.apply.files import (
 )
 from ascendop.apply.plan import TableWish
 from ascendop.backoff import Backoff
+from ascendop.builder.integers import integer
 from ascendop.clock import WallClock
 from ascendop.errors import AscendopError
 from ascendop.kube.client import Client
@@ -180,7 +181,7 @@ class Tables:
         if not before:
             return "0"
         now = int(self._wall().timestamp())
-        return str(max(now, int(before) + 1 if before.isdecimal() else 0))
+        return str(max(now, (integer(before) or 0) + 1))
 
 
 def _stands(table: str, wish: TableWish) -> bool:

@@ -10,6 +10,7 @@ defects by chance; here all of them, in a fixed order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from ascendop.api.job import MAX_REPLICAS, ReplicaSpec
 from ascendop.api.observed import JobRow
@@ -18,6 +19,10 @@ from ascendop.builder.ascend import CONTAINER, LEADERS, WORKER, chips
 from ascendop.builder.integers import integer
 from ascendop.builder.names import HOST_NAME, MAX_NAME
 from ascendop.errors import Problem
+
+MAX_CHIPS: Final = 4096
+"""Of one pod: its environment names the rank of each, and a slip of the pen must not fill our
+memory with them."""
 
 
 def ascend_problems(
@@ -131,6 +136,11 @@ def _main_container(role: str, path: str, replica: ReplicaSpec) -> Iterator[Prob
             f"{role} replicaSpec is not valid: Image is undefined in the container of {CONTAINER}"
         )
         yield Problem(f"{where}[{CONTAINER}].image", text, reason="InvalidContainer")
+    name, count = chips(replica)
+    if count > MAX_CHIPS:
+        text = f"{role} replicaSpec is not valid: {CONTAINER} asks for {count} {name}"
+        fix = f"no node has more than {MAX_CHIPS}; ask for those of one pod"
+        yield Problem(f"{where}[{CONTAINER}].resources", text, fix, reason="InvalidReplicaSpec")
 
 
 def _leader(framework: str, replicas: Mapping[str, ReplicaSpec]) -> Iterator[Problem]:

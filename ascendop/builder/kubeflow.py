@@ -120,6 +120,8 @@ def _overdue(f: Facts) -> Verdict | None:
 
 def _done(driver: Driver, f: Facts) -> Verdict | None:
     role = driver(f)
+    if role not in f.counts:  # a job without any role has nothing to wait for, and no end either
+        return None
     succeeded, wanted = f.counts[role].succeeded, f.wanted[role]
     one_is_enough = f.elastic and role == "Worker" and succeeded > 0
     if one_is_enough or succeeded >= wanted > 0:
@@ -138,7 +140,8 @@ def _failing(f: Facts) -> Verdict | None:
 
 
 def _running(driver: Driver, f: Facts) -> Verdict | None:
-    if f.counts[driver(f)].active:
+    role = driver(f)
+    if role in f.counts and f.counts[role].active:
         text = f"{f.kind} {_name(driver, f)} is running."
         return Verdict("Running", f"{f.kind}Running", text, ())
     return None

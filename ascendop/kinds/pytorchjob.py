@@ -20,6 +20,7 @@ from ascendop.api.model import IntOrString, Model, Object
 from ascendop.api.observed import JobRow
 from ascendop.builder import labels as keys
 from ascendop.builder.env import value
+from ascendop.builder.integers import integer
 from ascendop.builder.kubeflow import (
     dns_init_container,
     kubeflow_rules,
@@ -62,7 +63,8 @@ def env(job: Job, slot: PodSlot, _site: Site) -> Sequence[Object]:
     if "Master" in job.replicas:
         port = named_port(job.replicas["Master"].container("pytorch"), PORT_NAME, PORT)
         address = pod_name(job.name, "Master", 0)
-        world = job.total * (int(processes) if processes.lstrip("+-").isdecimal() else 1)
+        each = integer(processes)
+        world = job.total * (1 if each is None else each)
         found += [
             value("MASTER_PORT", port),
             value("PET_MASTER_PORT", port),
