@@ -234,6 +234,8 @@ class JobKind(Generic[S]):
     """Generations beyond the first that may be lost; 0 or less for no limit."""
     hot_switch: bool = False
     """clusterd may ask for a second pod that takes the place of a sick one."""
+    scales_by_rule: bool = False
+    """Jobs of an inference service start only where a rule has a place for them."""
     has_rank_table: Callable[[JobView[S]], bool] = never
     cleans_pending: bool = False
     """Pending pods go at the end whatever the policy: they hold a place that nobody will use."""

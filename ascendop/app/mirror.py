@@ -16,8 +16,9 @@ from ascendop.api.kind import JobKind
 from ascendop.api.observed import GroupView, JobRow, PodView
 from ascendop.apply.caches import Cache
 from ascendop.builder import labels as keys
+from ascendop.gang.scaling import Service, service_of
 from ascendop.informer import rows
-from ascendop.informer.change import Change
+from ascendop.informer.change import Change, IndexFn
 from ascendop.informer.handlers import LOW
 from ascendop.informer.informer import Informer
 from ascendop.informer.represent import StructForm
@@ -33,7 +34,7 @@ from ascendop.kube.resource import (
     Resource,
     Scope,
 )
-from ascendop.reconciler.observe import OWNER, Stores
+from ascendop.reconciler.observe import OWNER, SERVICE, Stores
 from ascendop.settings import Settings
 from ascendop.telemetry.metrics import Metrics
 
@@ -101,14 +102,21 @@ class Mirror:
         )
         self.pods = self._informer(PODS, rows.pods_form(), ours, owned=True)
         self.services = self._informer(SERVICES, rows.services_form(), ours, owned=True)
-        self.groups = self._informer(POD_GROUPS, rows.groups_form(), theirs, owned=True)
+        self.groups = self._informer(
+            POD_GROUPS, rows.groups_form(), theirs, indexes={SERVICE: _service_of}, owned=True
+        )
         self.queues = self._informer(QUEUES, rows.queues_form())
         self.priorities = self._informer(PRIORITY_CLASSES, rows.priorities_form())
         self.clusterd = self._informer(SERVICES, rows.services_form(), (clusterd,), "clusterd")
         retries = Scope("volcano-system", fields=f"metadata.name={RETRIES}")
         self.retries = self._informer(CONFIGMAPS, rows.retries_form(), (retries,), "retries")
         self.jobs = {
-            name: self._informer(resource_of(kind), rows.jobs_form(), theirs)
+            name: self._informer(
+                resource_of(kind),
+                rows.jobs_form(),
+                theirs,
+                indexes={SERVICE: _service_of} if kind.scales_by_rule else None,
+            )
             for name, kind in kinds.items()
         }
         self._listen()
@@ -120,6 +128,7 @@ class Mirror:
         scopes: tuple[Scope, ...] = (Scope(),),
         name: str = "",
         *,
+        indexes: Mapping[str, IndexFn[Any]] | None = None,
         owned: bool = False,
     ) -> AnyInformer:
         informer: AnyInformer = Informer(
@@ -128,7 +137,7 @@ class Mirror:
             form,
             rng=self._rng,
             scopes=scopes,
-            indexes={OWNER: _owner_of} if owned else {},
+            indexes={**(indexes or {}), **({OWNER: _owner_of} if owned else {})},
             observer=(metrics := self._metrics.informer(name or resource.plural)),
         )
         self._metrics.before_scrape(lambda: metrics.refresh(_figures(informer)))
@@ -193,6 +202,7 @@ class Mirror:
     def _listen(self) -> None:
         for children in (self.pods, self.services, self.groups):
             children.handle(self._child_changed)
+        self.groups.handle(self._peer_changed)
         for name, informer in self.jobs.items():
             informer.handle(self._job_handler(name))
 
@@ -208,6 +218,20 @@ class Mirror:
             self._wake_owner(new, priority, calm=calm)
         if old is not None and (new is None or old.owner_uid != new.owner_uid):
             self._wake_owner(old, priority, calm=calm)
+
+    def _peer_changed(self, change: Change[GroupView]) -> None:
+        """A job of an inference service started or ended: those that wait for it go on."""
+        old, new = change.old, change.new
+        if change.initial or (old is not None and new is not None and old.phase == new.phase):
+            return
+        service = service_of(change.row.namespace, change.row.labels)
+        if service is None:
+            return
+        for name, kind in self._kinds.items():
+            for job in (
+                self.jobs[name].store.by_index(SERVICE, service) if kind.scales_by_rule else ()
+            ):
+                self._to.wake(Key(name, job.namespace, job.name), priority=0, calm=True)
 
     def _wake_owner(self, row: Any, priority: int, *, calm: bool) -> None:  # noqa: ANN401  a child
         if row.owner_kind in self._kinds:
@@ -264,6 +288,11 @@ def _is_status(change: Change[JobRow]) -> bool:
 
 def _owner_of(row: Any) -> tuple[str, ...]:  # noqa: ANN401  a child of any kind
     return (row.owner_uid,) if row.owner_uid else ()
+
+
+def _service_of(row: JobRow | GroupView) -> tuple[Service, ...]:
+    service = service_of(row.namespace, row.labels)
+    return () if service is None else (service,)
 
 
 def _figures(informer: AnyInformer) -> dict[str, Any]:

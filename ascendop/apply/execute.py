@@ -13,12 +13,14 @@ from ascendop.api.model import Object
 from ascendop.apply.caches import Caches
 from ascendop.apply.plan import (
     Absent,
+    Answer,
     Apply,
     Create,
     Delete,
     Done,
     Failure,
     Patch,
+    Question,
     Step,
     Write,
     Written,
@@ -28,8 +30,8 @@ from ascendop.apply.taken import Claim, NameTakenError, Taken, read_taken
 from ascendop.apply.together import side_by_side, slow_start
 from ascendop.errors import AscendopError, NotLeaderError
 from ascendop.kube.client import Client
-from ascendop.kube.errors import ConflictError, ExistsError, NotFoundError
-from ascendop.kube.resource import PODS, Key, Resource
+from ascendop.kube.errors import ConflictError, ExistsError, ForbiddenError, NotFoundError
+from ascendop.kube.resource import CONFIGMAPS, PODS, Key, Resource
 from ascendop.kube.verbs import Validation
 
 Noted = Callable[[Key, Resource, str], None]
@@ -112,6 +114,23 @@ class Executor:
         except NotFoundError:
             return False
         return True
+
+    async def answer(self, question: Question) -> Answer:
+        """What stands in the ConfigMap now; that it cannot be read is an answer, too."""
+        if not question.name:
+            return Answer(question, trouble="the label names no ConfigMap; write its name there")
+        where = f"ConfigMap {question.namespace}/{question.name}"
+        try:
+            found = await self._client.get(CONFIGMAPS, question.namespace, question.name)
+        except NotFoundError:
+            wanted = f"{where} does not exist; make it, with the key {question.key}"
+            return Answer(question, trouble=wanted)
+        except ForbiddenError as error:
+            return Answer(question, trouble=f"{where} may not be read: {error.message}")
+        text = (found.get("data") or {}).get(question.key)
+        if text is None:
+            return Answer(question, trouble=f"{where} has no key {question.key}; add it")
+        return Answer(question, text)
 
     async def refresh(self, key: Key, resource: Resource) -> None:
         """Read the job as it is now into the cache. Raises NotFoundError when it is gone."""

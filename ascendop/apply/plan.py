@@ -167,6 +167,27 @@ class Absent:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """A key of a ConfigMap that decides, and that nobody keeps a copy of."""
+
+    namespace: str
+    name: str
+    key: str
+    turn: str
+    """Who asks with an equal one decides and acts alone: the next sees what came of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server said."""
+
+    to: Question
+    text: str = ""
+    trouble: str = ""
+    """Why there is no text, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What the reconciler decided; nothing in it depends on when or how often it is executed."""
 
@@ -177,6 +198,8 @@ class Plan:
     """Something is deleted or counted: the cache must have seen our own last writes."""
     absent: Absent | None = None
     """The plan holds only if the server has no such object either: the cache may lag."""
+    question: Question | None = None
+    """Nothing is decided yet: decide again with the answer."""
     again_after_s: float | None = None
     """Look again after so many seconds: a deadline, a TTL."""
     at_once: bool = field(default=False)

@@ -145,5 +145,6 @@ KIND = JobKind(
     attempts=True,
     attempt_limit=attempt_limit,
     hot_switch=True,
+    scales_by_rule=True,
     has_rank_table=lambda job: ascend.npu_pods(job.replicas) > 0,
 )

@@ -11,10 +11,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from random import Random  # noqa: TID251  the type of an argument
 from typing import Final, Protocol
+from weakref import WeakValueDictionary
 
 from ascendop.api.model import Object
 from ascendop.apply.execute import Executed, Executor
-from ascendop.apply.plan import Apply, Conclusion, Create, Delete, Done, EventNote, Plan, Written
+from ascendop.apply.plan import (
+    Answer,
+    Apply,
+    Conclusion,
+    Create,
+    Delete,
+    Done,
+    EventNote,
+    Plan,
+    Question,
+    Written,
+)
 from ascendop.apply.tables import Tables
 from ascendop.errors import AscendopError
 from ascendop.kube.errors import ConflictError, NotFoundError
@@ -61,6 +73,8 @@ class _Pass:
 
     snapshot: AnySnapshot
     plan: Plan
+    answer: Answer | None = None
+    """To what had to be asked before anything could be decided."""
 
 
 class Controller(Passes):
@@ -95,6 +109,8 @@ class Controller(Passes):
         self._recorder = recorder
         self._freshness = freshness
         self._pace: Pace[Key] = Pace()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Jobs of one rule make pods one after the other; kept as long as one of them does."""
         self._untold: dict[Key, tuple[str, tuple[Written, ...]]] = {}
         """What was done and not told yet, because the status was not written; with the UID."""
 
@@ -117,6 +133,20 @@ class Controller(Passes):
             self._untold.pop(key, None)
             self._pace.forget(key)
             return Finished()
+        if found.plan.question is None:
+            return await self._carry_out(key, found, phases)
+        async with self._turns.setdefault(found.plan.question.turn, asyncio.Lock()):
+            return await self._answered(key, found.plan.question, phases)
+
+    async def _answered(self, key: Key, question: Question, phases: Phases) -> Outcome:
+        """As for any other job, once it is known what the rule says."""
+        with phases.phase("read"):
+            found = await self._decided(key, await self._executor.answer(question))
+        if found is None or found.plan.question is not None:
+            return Later(SOON_S)  # it was changed while it waited for its turn
+        return await self._carry_out(key, found, phases)
+
+    async def _carry_out(self, key: Key, found: _Pass, phases: Phases) -> Outcome:
         plan = found.plan
         if plan.absent is not None and await self._executor.exists(plan.absent):
             return Later(SOON_S)
@@ -142,24 +172,26 @@ class Controller(Passes):
             with suppress(AscendopError):
                 await self._tables.fulfil(s.row.namespace, s.row.uid, table)
 
-    async def _decided(self, key: Key) -> _Pass | None:
+    async def _decided(self, key: Key, answer: Answer | None = None) -> _Pass | None:
         """A plan that may be executed; None when there is no such job.
 
         Raises:  StaleCacheError when something is to be destroyed and the caches are behind.
         """
-        found = self._look(key)
+        found = self._look(key, answer)
         if found is not None and found.plan.destructive and await self._freshness.fresh(key):
             # The caches were not to be trusted; now they hold what the server said a moment ago.
-            found = self._look(key)
+            found = self._look(key, answer)
         return found
 
-    def _look(self, key: Key) -> _Pass | None:
+    def _look(self, key: Key, answer: Answer | None) -> _Pass | None:
         loop = asyncio.get_running_loop()
         began_at = loop.time()
         snapshot = self._observer.snapshot(key)
         if snapshot is None:
             return None
-        found = _Pass(snapshot, decide(snapshot))
+        if answer is not None:
+            snapshot = replace(snapshot, world=replace(snapshot.world, answer=answer))
+        found = _Pass(snapshot, decide(snapshot), answer)
         self._pace.decided(key, loop.time() - began_at)
         return found
 
@@ -189,7 +221,7 @@ class Controller(Passes):
             except ConflictError:
                 await asyncio.sleep(self._rng.uniform(*JITTER_S))
             await self._executor.refresh(key, job_resource(found.snapshot))
-            again = await self._decided(key)
+            again = await self._decided(key, found.answer)
             if again is None or again.snapshot.row.uid != found.snapshot.row.uid:
                 return None
             found, version = again, ""

@@ -44,11 +44,13 @@ from ascendop.reconciler.lives import awake, awake_status, of_this_life, waking_
 from ascendop.reconciler.notes import exit_notes, template_notes, write_notes
 from ascendop.reconciler.pods import PodDiff, diff_pods, roles_beyond_repair
 from ascendop.reconciler.refuse import managed_by, refuse, unknown_queue
+from ascendop.reconciler.scaling import LOOK_AGAIN_S, question, why_held
 from ascendop.reconciler.snapshot import AnySnapshot
 from ascendop.reconciler.status import (
     count_pods,
     put_condition,
     with_conditions,
+    with_message,
     with_state_last,
     with_times,
 )
@@ -82,6 +84,18 @@ def _decide_runnable(s: AnySnapshot, job: JobView[Any]) -> Plan:
         refusal = refuse(s, InvalidJobError([problem]))
         return replace(refusal, absent=Absent(QUEUES, "", name))
     return _Pass(s, job).plan()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What one pass makes of the pods."""
+
+    switch: HotSwitch
+    attempts: Attempts
+    diff: PodDiff
+    living: tuple[PodView, ...]
+    """Those that say how the job fares."""
+    verdict: Verdict | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,27 +134,40 @@ class _Pass:
                 destructive=bool(asked.writes),
                 again_after_s=_soonest(waiting.at_most_s, self._due_in_s()),
             )
+        sight = _Sight(switch, attempts, diff, living, verdict)
+        before = (asked, attempt_step(s, job_resource(s), attempts), group)
+        return self._among_pods(sight, before)
+
+    def _among_pods(self, sight: _Sight, first: Sequence[Step]) -> Plan:
+        """What a job does that may make pods: nothing of it before the steps in `first`."""
+        s, job, switch, diff = self.s, self.job, sight.switch, sight.diff
+        asking = question(s, job) if diff.missing else None
+        if asking is not None and (s.world.answer is None or s.world.answer.to != asking):
+            return Plan(nothing, question=asking)
+        held = why_held(s, job) if asking is not None else ""
         services, ready = self._services()
         trouble = self._portless() if diff.missing else ""
         # The PodGroup comes after the count: how many pods it asks for is how many the job has had.
         # So do the marks of a switch: that a pod is gone can be seen by nothing else.
-        marks = Step("switch", (*switch.marks, *switch.unwanted))
-        count = attempt_step(s, job_resource(s), attempts)
-        before = _some(asked, count, group, marks)
-        destroys = bool(asked.writes or count.writes or switch.unwanted)
+        before = _some(*first, Step("switch", (*switch.marks, *switch.unwanted)))
+        destroys = any(not isinstance(w, Apply) for step in before for w in step.writes)
         if trouble:
             return Plan(self._stuck("services", trouble), before, destructive=destroys)
         if not ready:
             steps = (*before, *_some(services))
             return Plan(self._unaddressed, steps, destructive=destroys, at_once=bool(steps))
-        site = self._site(attempts)
-        changes = Step("pods", tuple(self._pods(diff, site, switch)))
+        site = self._site(sight.attempts)
+        changes = Step(
+            "pods", tuple(self._pods(replace(diff, missing=()) if held else diff, site, switch))
+        )
         return Plan(
-            self._concluding(living, verdict, diff.missing),
+            self._holding(sight, held)
+            if held
+            else self._concluding(sight.living, sight.verdict, diff.missing),
             (*before, *_some(services, changes, *self._backups(switch, site))),
             table=table_wish(s.kind, job, s.pods),
             destructive=bool(destroys or diff.surplus or diff.replaced),
-            again_after_s=self._due_in_s(),
+            again_after_s=_soonest(self._due_in_s(), LOOK_AGAIN_S if held else None),
             at_once=bool(switch.marks),
         )
 
@@ -285,6 +312,27 @@ class _Pass:
             if reason and not failure.waits:
                 after = put_condition(after, "Created", reason, failure.message, self.s.now)
         return Conclusion(with_conditions(status, after), events)
+
+    def _holding(self, sight: _Sight, text: str) -> Concluder:
+        """A rule lets no pod be made: what there is goes on, and whoever asks is told why."""
+
+        def conclude(done: Done) -> Conclusion:
+            s, job, role = self.s, self.job, sight.diff.missing[0].role
+            counts = count_pods(s.kind, job, sight.living)
+            shown = {name: s.kind.counts(job, name, found) for name, found in counts.items()}
+            status = {**awake_status(s), "replicaStatuses": shown}
+            events = (*waking_notes(s), *write_notes(s.kind, job.name, done))
+            if done.failures:
+                return self._failed(done, events, status)
+            message = f"failed to create pods of type<{role}>: {text}"
+            reason = s.kind.words.step_failed["pods"]
+            after = put_condition(awake(s), "Created", reason, message, s.now)
+            after = with_message(after, "Created", message, s.now)
+            said = EventNote("Warning", "FailedCreatePod", f"Error creating: {text}", "Create")
+            told = (said,) if after != s.conditions else ()
+            return Conclusion(with_conditions(status, after), (*events, *told))
+
+        return conclude
 
     def _concluding(
         self, pods: Sequence[PodView], verdict: Verdict | None, missing: Sequence[PodSlot]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,11 +21,13 @@ from ascendop.api.observed import (
     RetriesView,
     ServiceView,
 )
+from ascendop.builder import labels as keys
 from ascendop.builder.ascend_env import CLUSTERD_DOMAIN
 from ascendop.builder.names import pod_group_name
 from ascendop.builder.pod import pod_group_of
 from ascendop.clock import WallClock
 from ascendop.errors import InvalidJobError
+from ascendop.gang.scaling import Peer, service_of
 from ascendop.informer.store import Store
 from ascendop.kube.resource import Key
 from ascendop.reconciler.pods import slots
@@ -34,6 +36,8 @@ from ascendop.reconciler.validate import parse_job
 
 OWNER: Final = "owner"
 """Index of children by the uid of their controller."""
+SERVICE: Final = "service"
+"""Index of jobs and PodGroups by the inference service that they are of; gang.scaling has it."""
 _STATUS = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -93,7 +97,7 @@ class Observer:
             pods=tuple(pods),
             services=tuple(stores.services.by_index(OWNER, row.uid)),
             group=self._group(kind, row, job),
-            world=self._world(kind, job),
+            world=self._world(kind, row, job),
             now=self._wall(),
             held=self._held(kind, job, pods),
         )
@@ -131,7 +135,7 @@ class Observer:
         name = pod_group_of(kind, job)
         return next((group for group in owned if group.name == name), None)
 
-    def _world(self, kind: JobKind[Any], job: JobView[Any] | InvalidJobError) -> World:
+    def _world(self, kind: JobKind[Any], row: JobRow, job: JobView[Any] | InvalidJobError) -> World:
         stores = self._stores
         runnable = job if isinstance(job, JobView) else None
         return World(
@@ -143,6 +147,7 @@ class Observer:
             priorities_known=stores.priorities_known(),
             clusterd=self._clusterd(),
             retries_left=self._retries_left(runnable) if runnable else None,
+            peers=tuple(self._peers(row)) if kind.scales_by_rule else (),
         )
 
     def _queue(self, job: JobView[Any]) -> QueueView | None:
@@ -154,6 +159,20 @@ class Observer:
         rows = ((name, self._stores.priorities.get("", name)) for name in names if name)
         return {name: row.value for name, row in rows if row is not None}
 
+    def _peers(self, row: JobRow) -> Iterator[Peer]:
+        service = service_of(row.namespace, row.labels)
+        for group in self._stores.groups.by_index(SERVICE, service) if service else ():
+            if group.owner_uid != row.uid:
+                yield Peer(
+                    pod_group=group.name,
+                    group=dict(group.labels).get(keys.SCALING_GROUP, ""),
+                    runs=group.phase == "Running",
+                    has_started=any(map(_holds_a_place, self._pods_of(group))),
+                )
+
+    def _pods_of(self, group: GroupView) -> Sequence[PodView]:
+        return self._stores.pods.by_index(OWNER, group.owner_uid) if group.owner_uid else ()
+
     def _retries_left(self, job: JobView[Any]) -> int | None:
         group = f"{job.namespace}/{pod_group_name(job.name, job.uid)}"
         return next((found.of(group) for found in self._stores.retries.rows()), None)
@@ -161,6 +180,10 @@ class Observer:
     def _clusterd(self) -> str:
         found: Sequence[ServiceView] = self._stores.clusterd.rows()
         return next((s.cluster_ip for s in found if s.cluster_ip), CLUSTERD_DOMAIN)
+
+
+def _holds_a_place(pod: PodView) -> bool:
+    return not pod.deleting and pod.phase not in {"Succeeded", "Failed"}
 
 
 def _by_slot(pod: PodView) -> tuple[str, int, str]:

@@ -14,7 +14,9 @@ from ascendop.api.job import Condition
 from ascendop.api.kind import JobKind, JobView, S
 from ascendop.api.model import Object
 from ascendop.api.observed import GroupView, JobRow, PodView, QueueView, ServiceView
+from ascendop.apply.plan import Answer
 from ascendop.errors import InvalidJobError
+from ascendop.gang.scaling import Peer
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,10 @@ class World:
     """Address of MindCluster's clusterd, or its domain."""
     retries_left: int | None = None
     """What the NPU scheduler plug-in has left of fault-retry-times; None when it says nothing."""
+    peers: tuple[Peer, ...] = ()
+    """Other jobs of the inference service that the job is of, if it is of one with a rule."""
+    answer: Answer | None = None
+    """To the question that decided before; None as long as nothing was asked."""
     table_root: str = ""
     """Shared directory of rank tables as this process sees it."""
 

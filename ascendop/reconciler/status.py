@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
@@ -53,6 +54,19 @@ def with_state_last(conditions: Conditions, state: str) -> Conditions:
     if not any(c.type == state and c.status == "True" for c in conditions):
         return conditions
     return (conditions[-1], *conditions[:-1])
+
+
+def with_message(conditions: Conditions, type_: str, message: str, now: datetime) -> Conditions:
+    """The list with this sentence in a condition that stands there for the same reason.
+
+    The algebra keeps the first one, which is wrong by now: somebody reads it to know what to do.
+    """
+    return tuple(
+        replace(c, message=message, last_update_time=rfc3339(now))
+        if c.type == type_ and c.message != message
+        else c
+        for c in conditions
+    )
 
 
 def with_truth_last(conditions: Conditions) -> Conditions:
