@@ -82,6 +82,10 @@ class Settings(BaseModel):
     """Namespaces to look after, so that Roles suffice; all when empty."""
     enable_gang_scheduling: bool = True
     """Whether pods of a job start together or not at all, by a PodGroup."""
+    retry_grace_s: float = Field(default=30.0, ge=0, le=3600)
+    """A pod failed, fault-retry-times is set, Volcano's NPU plug-in has no entry: Failed then."""
+    stop_survivors: bool = False
+    """Whether running pods of a failed job go if it names no cleanPodPolicy; else they run on."""
     rank_table_dir: str = "/user/mindx-dl/ranktable"
     """Shared directory below which rank tables are written as files; none when empty."""
     clusterd_namespace: Label = "mindx-dl"

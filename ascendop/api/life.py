@@ -40,6 +40,8 @@ class Facts:
     """The job asks for unconditional retries."""
     overdue: bool
     """activeDeadlineSeconds have passed."""
+    unanswered: bool = False
+    """A failed pod may yet be tried again: the plug-in still has time to say so."""
     elastic: bool = False
     """One worker's success is the job's."""
 

@@ -16,6 +16,7 @@ from ascendop.api.kind import JobKind
 from ascendop.api.observed import GroupView, JobRow, PodView
 from ascendop.apply.caches import Cache
 from ascendop.builder import labels as keys
+from ascendop.builder.names import RETRIES_CONFIG_MAP, VOLCANO_NAMESPACE
 from ascendop.gang.scaling import Service, service_of
 from ascendop.informer import rows
 from ascendop.informer.change import Change, IndexFn
@@ -43,7 +44,6 @@ AnyInformer = Informer[Any]
 LOST_POD: Final = 10
 """Priority of a job that lost a pod: its other pods hold devices and do nothing."""
 DELETED: Final = 50
-RETRIES: Final = "vcjob-fault-npu-cm"
 """ConfigMap in which the NPU scheduler plug-in keeps what is left of fault-retry-times."""
 
 
@@ -108,7 +108,7 @@ class Mirror:
         self.queues = self._informer(QUEUES, rows.queues_form())
         self.priorities = self._informer(PRIORITY_CLASSES, rows.priorities_form())
         self.clusterd = self._informer(SERVICES, rows.services_form(), (clusterd,), "clusterd")
-        retries = Scope("volcano-system", fields=f"metadata.name={RETRIES}")
+        retries = Scope(VOLCANO_NAMESPACE, fields=f"metadata.name={RETRIES_CONFIG_MAP}")
         self.retries = self._informer(CONFIGMAPS, rows.retries_form(), (retries,), "retries")
         self.jobs = {
             name: self._informer(

@@ -133,6 +133,8 @@ class Operator:
                 name: settings.enable_gang_scheduling and kind.gang_by_default
                 for name, kind in self.kinds.items()
             },
+            retry_grace_s=settings.retry_grace_s,
+            stop_survivors=settings.stop_survivors,
         )
         self._controller = Controller(
             queue=self.queue,

@@ -47,7 +47,9 @@ def _retried_unconditionally(f: Facts) -> Verdict | None:
 
 
 def _retries_used_up(f: Facts) -> Verdict | None:
-    if f.sum("failed") and f.gang and f.retry_wanted and f.retries_left == 0:
+    if f.unanswered or f.retries_left is None:
+        return None
+    if f.sum("failed") and f.gang and f.retry_wanted:  # rules before this one have seen > 0
         text = (
             f"Job <{f.namespace}/{f.job}> has failed because pod failed "
             "and remain retry times is 0."
@@ -57,7 +59,7 @@ def _retries_used_up(f: Facts) -> Verdict | None:
 
 
 def _failed(f: Facts) -> Verdict | None:
-    if f.sum("failed") and "Restarting" not in f.conditions:
+    if f.sum("failed") and not f.unanswered:
         text = f"Job <{f.namespace}/{f.job}> has failed because has pod failed."
         return Verdict("Failed", "JobFailed", text)
     return None

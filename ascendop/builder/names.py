@@ -14,6 +14,9 @@ MAX_NAME: Final = 63
 """Pod names double as host names and label values."""
 HOST_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 """A DNS-1035 label, which a Service's name has to be; a job's name may be more."""
+VOLCANO_NAMESPACE: Final = "volcano-system"
+RETRIES_CONFIG_MAP: Final = "vcjob-fault-npu-cm"
+"""In Volcano's namespace: what its NPU plug-in has left of the retries of every job."""
 
 _SWITCHED: Final = re.compile(r"-hot-\d{4}$")
 

@@ -8,7 +8,7 @@ What is not named here never becomes a Python object: the decoder skips it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -175,10 +175,11 @@ class Retries(Whole):
 class Remaining(msgspec.Struct):
     """One entry of remain-retry-times. Source: ascendjob.md 7.3."""
 
-    times: int = msgspec.field(default=0, name="Times")
+    times: int = msgspec.field(name="Times")
 
 
-_REMAINING = msgspec.json.Decoder(dict[str, Remaining])
+_ENTRIES = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_REMAINING = msgspec.json.Decoder(Remaining)
 
 
 class Job(Whole):
@@ -347,17 +348,26 @@ def priority_row(priority: Priority, _pool: Pool) -> PriorityView:
 def retries_row(found: Retries, _pool: Pool) -> RetriesView:
     meta = found.metadata
     text = (found.data or {}).get("remain-retry-times") or "{}"
-    try:
-        entries = _REMAINING.decode(text)
-    except msgspec.DecodeError:
-        entries = {}  # the plug-in's own format; what cannot be read says nothing
     return RetriesView(
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
-        times=tuple((group, entry.times) for group, entry in entries.items()),
+        times=tuple(_remaining(text)),
     )
+
+
+def _remaining(text: str) -> Iterator[tuple[str, int]]:
+    """Retries by PodGroup: the plug-in's own format, of which what cannot be read says nothing."""
+    try:
+        entries = _ENTRIES.decode(text)
+    except msgspec.DecodeError:
+        return
+    for group, entry in entries.items():
+        try:
+            yield group, _REMAINING.decode(entry).times
+        except msgspec.DecodeError:
+            continue  # one entry, and no other job's
 
 
 def job_row(job: Job, pool: Pool) -> JobRow:

@@ -28,6 +28,7 @@ class _Stored(msgspec.Struct, omit_defaults=True):
     slots: list[str] | None = None
     made: bool = True
     known: dict[str, int] | None = None
+    unanswered_since: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +42,15 @@ class Attempts:
     """Every one of them has been seen to exist."""
     known: Mapping[str, int] | None = None
     """Pods of each role (in lower case) that the job has had, where no PodGroup says it."""
+    unanswered_since: str = ""
+    """When a failure began to wait for the scheduler plug-in's word; empty while none does."""
 
     def text(self) -> str:
         """As the annotation has it."""
         slots = None if self.slots is None else sorted(self.slots)
         known = None if self.known is None else dict(self.known)
-        return msgspec.json.encode(_Stored(self.current, slots, self.made, known)).decode()
+        stored = _Stored(self.current, slots, self.made, known, self.unanswered_since)
+        return msgspec.json.encode(stored).decode()
 
     def unmade(self) -> Attempts:
         """The same, when all pods are about to go by our own doing: none of them will be lost."""
@@ -61,7 +65,7 @@ def read_attempts(annotation: str, pods: Iterable[PodView]) -> Attempts:
         stored = None  # edited by hand: the pods know enough to go on
     if stored is not None:
         slots = None if stored.slots is None else frozenset(stored.slots)
-        return Attempts(stored.attempt, slots, stored.made, stored.known)
+        return Attempts(stored.attempt, slots, stored.made, stored.known, stored.unanswered_since)
     found = tuple(pods)
     newest = max((pod.attempt for pod in found), default=0)
     if newest <= 0:

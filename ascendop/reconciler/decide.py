@@ -42,7 +42,8 @@ from ascendop.reconciler.group import group_notes, unheeded_notes, unheeded_s, w
 from ascendop.reconciler.hotswitch import HotSwitch, hot_switch, name_backup
 from ascendop.reconciler.lives import awake, awake_status, of_this_life, waking_notes
 from ascendop.reconciler.notes import exit_notes, template_notes, write_notes
-from ascendop.reconciler.pods import PodDiff, diff_pods, roles_beyond_repair
+from ascendop.reconciler.patience import Patience, patience, waiting_note
+from ascendop.reconciler.pods import PodDiff, diff_pods, one_per_slot, roles_beyond_repair
 from ascendop.reconciler.refuse import managed_by, refuse, unknown_queue
 from ascendop.reconciler.scaling import LOOK_AGAIN_S, question, why_held
 from ascendop.reconciler.snapshot import AnySnapshot
@@ -91,7 +92,7 @@ class _Sight:
     """What one pass makes of the pods."""
 
     switch: HotSwitch
-    attempts: Attempts
+    wait: Patience
     diff: PodDiff
     living: tuple[PodView, ...]
     """Those that say how the job fares."""
@@ -108,7 +109,7 @@ class _Pass:
     def plan(self) -> Plan:
         s, job = self.s, self.job
         switch = hot_switch(s.kind, job, s.pods)
-        pods = switch.pods
+        pods, doubles = one_per_slot(switch.pods)
         waiting = admission(
             gang=s.world.gang,
             served=s.world.groups_served,
@@ -119,9 +120,12 @@ class _Pass:
         attempts, leaving = generation(s, job, switch)
         asked = Step("switch", switch.asked_to_go)
         group = Step("group", () if leaving else tuple(self._group()))
-        diff = diff_pods(s.kind, job, pods)
+        diff = diff_pods(s.kind, job, pods).without(doubles)
         living = of_this_life(s, pods)
-        verdict = decide_life(s.kind.rules, self._facts(living, diff, attempts))
+        facts = self._facts(living, diff, attempts)
+        wait = patience(facts, attempts, s.now, s.world.retry_grace_s)
+        verdict = decide_life(s.kind.rules, replace(facts, unanswered=wait.left_s > 0))
+        again_s = _soonest(self._due_in_s(), wait.left_s or None)
         if verdict is not None and verdict.final:
             return Plan(self._concluding(living, verdict, diff.missing), destructive=True)
         if isinstance(waiting, Waiting):
@@ -132,11 +136,11 @@ class _Pass:
                 _some(asked, group),
                 table,
                 destructive=bool(asked.writes),
-                again_after_s=_soonest(waiting.at_most_s, self._due_in_s()),
+                again_after_s=_soonest(waiting.at_most_s, again_s),
             )
-        sight = _Sight(switch, attempts, diff, living, verdict)
-        before = (asked, attempt_step(s, job_resource(s), attempts), group)
-        return self._among_pods(sight, before)
+        before = (asked, attempt_step(s, job_resource(s), wait.attempts), group)
+        plan = self._among_pods(_Sight(switch, wait, diff, living, verdict), before)
+        return replace(plan, again_after_s=_soonest(plan.again_after_s, again_s))
 
     def _among_pods(self, sight: _Sight, first: Sequence[Step]) -> Plan:
         """What a job does that may make pods: nothing of it before the steps in `first`."""
@@ -156,18 +160,19 @@ class _Pass:
         if not ready:
             steps = (*before, *_some(services))
             return Plan(self._unaddressed, steps, destructive=destroys, at_once=bool(steps))
-        site = self._site(sight.attempts)
+        site = self._site(sight.wait.attempts)
         changes = Step(
             "pods", tuple(self._pods(replace(diff, missing=()) if held else diff, site, switch))
         )
+        notes = (waiting_note(s.kind, job, sight.wait),) if sight.wait.began else ()
         return Plan(
             self._holding(sight, held)
             if held
-            else self._concluding(sight.living, sight.verdict, diff.missing),
+            else self._concluding(sight.living, sight.verdict, diff.missing, notes),
             (*before, *_some(services, changes, *self._backups(switch, site))),
             table=table_wish(s.kind, job, s.pods),
             destructive=bool(destroys or diff.surplus or diff.replaced),
-            again_after_s=_soonest(self._due_in_s(), LOOK_AGAIN_S if held else None),
+            again_after_s=LOOK_AGAIN_S if held else None,
             at_once=bool(switch.marks),
         )
 
@@ -236,11 +241,14 @@ class _Pass:
 
     def _facts(self, pods: Sequence[PodView], diff: PodDiff, attempts: Attempts) -> Facts:
         s, job = self.s, self.job
+        # What ends a restart is a pod that stays, not one that is on its way out.
+        restarting = any(c.type == "Restarting" and c.status == "True" for c in s.conditions)
+        counted = [pod for pod in pods if not pod.deleting] if restarting else pods
         return Facts(
             kind=s.kind.kind,
             namespace=job.namespace,
             job=job.name,
-            counts=count_pods(s.kind, job, pods),
+            counts=count_pods(s.kind, job, counted),
             wanted={role: replica.count for role, replica in job.replicas.items()},
             policies={role: r.restart_policy or "" for role, r in job.replicas.items()},
             conditions=tuple(c.type for c in s.conditions if c.status == "True"),
@@ -335,7 +343,11 @@ class _Pass:
         return conclude
 
     def _concluding(
-        self, pods: Sequence[PodView], verdict: Verdict | None, missing: Sequence[PodSlot]
+        self,
+        pods: Sequence[PodView],
+        verdict: Verdict | None,
+        missing: Sequence[PodSlot],
+        notes: Sequence[EventNote] = (),
     ) -> Concluder:
         def conclude(done: Done) -> Conclusion:
             s, job = self.s, self.job
@@ -349,6 +361,7 @@ class _Pass:
                 *(template_notes(s.kind, job, gang=s.world.gang) if made else ()),
                 *(unheeded_notes(s, job) if made else ()),
                 *exit_notes(s.kind, job, pods, s.status, counts),
+                *notes,
             )
             if any(failure.step != "backup" for failure in done.failures):
                 return self._failed(done, events, status)

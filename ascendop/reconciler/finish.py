@@ -69,7 +69,7 @@ def _some(steps: list[Step]) -> tuple[Step, ...]:
 
 
 def _clean(s: Snapshot[S], policy: RunPolicy) -> Iterator[Delete]:
-    clean = policy.clean_pod_policy or s.kind.clean_pod_policy
+    clean = policy.clean_pod_policy or _unsaid(s)
     services = {service.name: service for service in s.services}
     asked = {write.uid: write for write in pods_asked_to_go(s.kind, s.pods)}
     yield from asked.values()
@@ -86,6 +86,12 @@ def _clean(s: Snapshot[S], policy: RunPolicy) -> Iterator[Delete]:
             service = services.get(pod.name)
             if by_policy and service is not None and not service.deleting:
                 yield Delete(SERVICES, service.name, service.uid)
+
+
+def _unsaid(s: Snapshot[S]) -> str:
+    """The policy of a job that names none."""
+    failed = any(c.type == "Failed" and c.status == "True" for c in s.conditions)
+    return "Running" if failed and s.world.stop_survivors else s.kind.clean_pod_policy
 
 
 def _ungroup(s: Snapshot[S]) -> Iterator[Delete]:

@@ -71,12 +71,16 @@ class Observer:
         wall: WallClock,
         *,
         gangs: Mapping[str, bool],
+        retry_grace_s: float = 0.0,
+        stop_survivors: bool = False,
     ) -> None:
-        """`gangs` says for each kind whether its pods start as a gang."""
+        """`gangs` says for each kind whether its pods start as a gang; the rest is World's."""
         self._kinds = kinds
         self._stores = stores
         self._wall = wall
         self._gangs = gangs
+        self._retry_grace_s = retry_grace_s
+        self._stop_survivors = stop_survivors
         self._parsed: dict[str, tuple[object, JobView[Any] | InvalidJobError]] = {}
         """By uid, with what it was parsed from: again when the job changes, not when a pod does."""
 
@@ -148,6 +152,8 @@ class Observer:
             clusterd=self._clusterd(),
             retries_left=self._retries_left(runnable) if runnable else None,
             peers=tuple(self._peers(row)) if kind.scales_by_rule else (),
+            retry_grace_s=self._retry_grace_s,
+            stop_survivors=self._stop_survivors,
         )
 
     def _queue(self, job: JobView[Any]) -> QueueView | None:

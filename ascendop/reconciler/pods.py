@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from ascendop.api.kind import JobKind, JobView, PodSlot, S
@@ -24,9 +24,16 @@ class PodDiff:
 
     missing: tuple[PodSlot, ...]
     surplus: tuple[PodView, ...]
-    """Beyond the replicas of their role."""
+    """Beyond the replicas of their role, or in another one's slot."""
     replaced: tuple[PodView, ...]
     """Failed in a way that another try may mend."""
+
+    def without(self, doubles: Sequence[PodView]) -> PodDiff:
+        """The same, with pods that stand in another one's slot."""
+        if not doubles:
+            return self
+        going = (pod for pod in doubles if not pod.deleting)
+        return replace(self, surplus=(*self.surplus, *going))
 
     def roles_replaced(self, roles: Mapping[str, object]) -> tuple[str, ...]:
         """Canonical names of the roles of which pods are replaced, in rank order."""
@@ -56,6 +63,28 @@ def _slots(kind: JobKind[S], job: JobView[S]) -> Iterator[PodSlot]:
 def slot_name(pod: PodView) -> str:
     """What the pod of this slot is called when it is made; one that took it over is not."""
     return pod_name(pod.job, pod.role, pod.index)
+
+
+def one_per_slot(
+    pods: Sequence[PodView],
+) -> tuple[tuple[PodView, ...], tuple[PodView, ...]]:
+    """Pods that count, and those that stand in another one's slot.
+
+    The newest by attempt counts; of two of one attempt the one that the operator has named.
+    Source:  fault-tolerance.md D-18. Backups of a hot switch are not among `pods`.
+    """
+    found: dict[tuple[str, int], list[PodView]] = {}
+    for pod in pods:
+        found.setdefault((pod.role, pod.index), []).append(pod)
+    if len(found) == len(pods):
+        return tuple(pods), ()
+    best = {max(rivals, key=_newest).uid for rivals in found.values()}
+    kept = tuple(pod for pod in pods if pod.uid in best)
+    return kept, tuple(pod for pod in pods if pod.uid not in best)
+
+
+def _newest(pod: PodView) -> tuple[int, bool, str]:
+    return pod.attempt, pod.name == slot_name(pod), pod.name
 
 
 def is_backup(pod: PodView) -> bool:

@@ -43,6 +43,10 @@ class World:
     """Other jobs of the inference service that the job is of, if it is of one with a rule."""
     answer: Answer | None = None
     """To the question that decided before; None as long as nothing was asked."""
+    retry_grace_s: float = 0.0
+    """How long a failure waits for the plug-in's word where it says nothing."""
+    stop_survivors: bool = False
+    """Running pods of a failed job that names no cleanPodPolicy go."""
     table_root: str = ""
     """Shared directory of rank tables as this process sees it."""
 

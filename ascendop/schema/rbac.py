@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ascendop.api.model import Object
+from ascendop.builder.names import RETRIES_CONFIG_MAP
 from ascendop.kinds import AnyKind
 from ascendop.kube.resource import (
     CONFIGMAPS,
@@ -30,7 +31,6 @@ from ascendop.kube.resource import (
 from ascendop.settings import Settings
 
 NAMESPACE: Final = "ascendop-system"
-RETRIES: Final = "vcjob-fault-npu-cm"
 NAME: Final = "ascendop"
 LABELS: Final = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": NAME}
 
@@ -112,7 +112,7 @@ def _retries() -> Object:
     return {
         "apiGroups": [""],
         "resources": ["configmaps"],
-        "resourceNames": [RETRIES],
+        "resourceNames": [RETRIES_CONFIG_MAP],
         "verbs": ["list", "watch"],
     }
 

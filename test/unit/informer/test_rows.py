@@ -206,3 +206,20 @@ def test_whatever_a_spec_holds_a_list_of_it_has_a_row_for_it(kind, parts):
 
 def test_the_state_of_a_container_is_flat():
     assert pod(running()).containers == (ContainerView("ascend", "running", True, 0, 0, ""),)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param('{"ns/j-U":{"UUID":"U","Times":3}}', 3, id="as the plug-in writes it"),
+        pytest.param('{"ns/x-V":{"Times":"many"},"ns/j-U":{"Times":0}}', 0, id="beside a bad one"),
+        pytest.param('{"ns/j-U":{"UUID":"U"}}', None, id="without a number"),
+        pytest.param('{"ns/x-V":{"Times":3}}', None, id="of another job"),
+        pytest.param("[1]", None, id="of another shape"),
+        pytest.param("{", None, id="no JSON"),
+    ],
+)
+def test_what_the_plug_in_has_left_of_the_retries_of_a_job(text, found):
+    """ascendjob:F6: an entry that cannot be read says nothing, and spoils no other job's."""
+    row = decoded(rows.retries_form, {"data": {"remain-retry-times": text}})
+    assert row.of("ns/j-U") == found

@@ -97,6 +97,8 @@ def snapshots(draw):
         gang=draw(st.booleans()),
         groups_served=draw(st.booleans()),
         retries_left=draw(st.sampled_from([None, 0, 1])),
+        retry_grace_s=draw(st.sampled_from([0.0, 30.0])),
+        stop_survivors=draw(st.booleans()),
     )
 
 

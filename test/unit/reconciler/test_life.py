@@ -97,6 +97,27 @@ def test_which_pods_go_when_a_job_has_failed(policy, pods, services):
     assert make.deleted(plan, SERVICES) == services
 
 
+@pytest.mark.parametrize(
+    ("policy", "gone"),
+    [
+        pytest.param(None, ["j-master-0"], id="nothing said"),
+        pytest.param("None", [], id="the job's own word stands"),
+        pytest.param("All", ["j-master-0", "j-worker-0"], id="so does this one"),
+    ],
+)
+def test_survivors_of_a_failure_go_where_the_operator_is_told_to_stop_them(policy, gone):
+    """ascendjob:W-20"""
+    policies = {"cleanPodPolicy": policy} if policy else {}
+    seen = turned(running(job(policy=policies), stop_survivors=True), "Failed", "j-worker-0")
+    assert make.deleted(decide(after(seen, decide(seen)))) == gone
+
+
+def test_pods_of_a_success_stay_where_survivors_of_a_failure_are_stopped():
+    """ascendjob:W-20"""
+    seen = turned(running(job(), stop_survivors=True), "Succeeded")
+    assert make.deleted(decide(after(seen, decide(seen)))) == []
+
+
 def test_pending_pods_go_at_the_end_whatever_the_policy():
     seen = running(job(Master=1, Worker=2))
     seen = turned(turned(seen, "Failed", "j-worker-0"), "Pending", "j-worker-1")
@@ -273,6 +294,19 @@ def test_f7_new_pods_end_the_restart():
     found = make.concluded(decide(seen))
     assert make.conditions(found)[-1] == ("Running", "True", "JobRunning")
     assert "Restarting" not in {type_ for type_, _, _ in make.conditions(found)}
+
+
+def test_pods_that_end_do_not_end_the_restart():
+    """The plug-in deletes all: the failed one is gone at once, the others take half a minute."""
+    seen = turned(running(RETRIED, retries_left=3), "Failed", "j-worker-0")
+    seen = gone(after(seen, decide(seen)), "j-worker-0")
+    seen = turned(seen, "Running", deleting=True)
+    for _ in range(2):
+        seen = after(seen, decide(seen))
+        assert seen.status["conditions"][-1]["type"] == "Restarting"
+    seen = turned(gone(after(seen, decide(seen)), "j-master-0"), "Running", deleting=False)
+    seen = after(seen, decide(seen))
+    assert seen.status["conditions"][-1]["type"] == "Running"
 
 
 # ── suspension ──

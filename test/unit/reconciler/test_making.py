@@ -249,6 +249,36 @@ def test_d13_surplus_pods_go_when_a_role_shrinks():
     assert plan.destructive
 
 
+def test_of_two_pods_in_one_slot_the_newest_stays_and_counts():
+    """fault-tolerance:D-18: by attempt, whatever it is called; its slot is not lost meanwhile."""
+    old = make.pod("worker", 0, "Failed")
+    new = make.pod("worker", 0, name="by-hand", uid="uid-new", attempt=1)
+    status = {"startTime": "2026-01-01T00:00:00Z"}
+    plan = decide(make.snapshot(job(), pods=[make.pod("master"), old, new], status=status))
+    assert make.deleted(plan) == ["j-worker-0"]
+    found = make.concluded(plan)
+    assert make.conditions(found)[-1] == ("Running", "True", "JobRunning")
+    assert found.status["replicaStatuses"] == {"Master": {"active": 1}, "Worker": {"active": 1}}
+    plan = decide(make.snapshot(job(), pods=[make.pod("master"), new], status=found.status))
+    assert make.deleted(plan) == []
+    assert make.created(plan) == {}
+    assert '"attempt":1' in str([write.body for write in make.writes(plan, step="attempt")])
+
+
+def test_of_two_pods_of_one_attempt_the_one_that_we_have_named_stays():
+    """fault-tolerance:D-18"""
+    twin = make.pod("worker", 0, name="x-by-hand", uid="uid-twin")
+    plan = decide(make.snapshot(job(), pods=[make.pod("master"), make.pod("worker"), twin]))
+    assert make.deleted(plan) == ["x-by-hand"]
+
+
+def test_a_backup_is_no_second_pod_of_its_slot():
+    """fault-tolerance:D-18: the one case in which two are legal."""
+    backup = make.pod("worker", 0, name="j-worker-0-hot-1", annotations=(("podType", "backup"),))
+    plan = decide(make.snapshot(job(), pods=[make.pod("master"), make.pod("worker"), backup]))
+    assert make.deleted(plan) == []
+
+
 @pytest.mark.parametrize(
     ("exit_code", "deleted", "state"),
     [
