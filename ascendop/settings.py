@@ -88,6 +88,9 @@ class Settings(BaseModel):
     """Whether running pods of a failed job go if it names no cleanPodPolicy; else they run on."""
     rank_table_dir: str = "/user/mindx-dl/ranktable"
     """Shared directory below which rank tables are written as files; none when empty."""
+    workload_tables: bool = True
+    """Whether Deployments, StatefulSets and Volcano Jobs that want a rank table get one, too.
+    Where they do not, files that jobs left behind while no replica led stay as well."""
     clusterd_namespace: Label = "mindx-dl"
     """Namespace of the ClusterD Service."""
     clusterd_service: Label = "clusterd-grpc-svc"

@@ -13,18 +13,22 @@ from pathlib import Path
 from random import Random  # noqa: TID251  the type of an argument
 from typing import Any, Final
 
+from ascendop.api.kind import never
 from ascendop.api.observed import JobRow
 from ascendop.app.causes import for_ever, primary
 from ascendop.app.census import PHASES, Census
 from ascendop.app.jobevents import JobEvents
 from ascendop.app.live import correct_pods
 from ascendop.app.mirror import AnyKind, Listeners, Mirror, resource_of
+from ascendop.app.workloads import NAME as WORKLOADS
+from ascendop.app.workloads import Workloads
 from ascendop.apply.events import EventRecorder
 from ascendop.apply.execute import Executor
 from ascendop.apply.files import SharedDirectoryError
 from ascendop.apply.tables import Tables
 from ascendop.backoff import Backoff
 from ascendop.clock import WallClock
+from ascendop.decorated.rows import WorkloadRow
 from ascendop.errors import UsageError
 from ascendop.informer.audit import Audit, sweep
 from ascendop.informer.capabilities import Capabilities, Presence
@@ -104,13 +108,9 @@ class Operator:
         gate: WriteGate = self.elector.gate if self.elector else AlwaysLeads()
         self._reader = client.sibling("informer")
         writer = client.sibling("reconciler", gate=gate)
-        self.queue = self._make_queue()
+        self.queue = self._make_queue("jobs", rng)
         self.mirror = self._make_mirror()
-        self.capabilities = Capabilities(
-            Discovery(client.raw).served, self._reader, rng=rng, changed=self._kind_changed
-        )
-        for informer in self.mirror.optional:
-            self.capabilities.track(informer)
+        self.capabilities = self._make_capabilities()
         self._gate: FreshnessGate[bool] = FreshnessGate(
             partial(correct_pods, self._reader, self.mirror),
             partial(self.queue.add, priority=0),
@@ -124,7 +124,7 @@ class Operator:
             observer=self.metrics.events,
         )
         self._tables = Tables(writer, wall, _table_root(settings))
-        self._gone: asyncio.Queue[JobRow] = asyncio.Queue()
+        self._gone: asyncio.Queue[JobRow | WorkloadRow] = asyncio.Queue()
         self._observer = Observer(
             self.kinds,
             self.mirror.stores(self.capabilities.has),
@@ -152,16 +152,17 @@ class Operator:
             tracer=tracer,
         )
         self._reconciles = reconciles
+        self.workloads = self._make_workloads(writer, tracer) if settings.workload_tables else None
         self._workers = Workers(self.queue, self._controller.handle, settings.workers)
         self._acts = False
         """The leader's work has begun."""
 
-    def _make_queue(self) -> WorkQueue[Key]:
-        metrics = self.metrics.queue("jobs")
+    def _make_queue(self, name: str, rng: Random) -> WorkQueue[Key]:
+        metrics = self.metrics.queue(name)
         backoff, bucket = _limits(self._settings)
         queue: WorkQueue[Key] = WorkQueue(
-            "jobs",
-            rng=self._rng,
+            name,
+            rng=rng,
             fair_by=_namespace_of,
             backoff=backoff,
             bucket=bucket,
@@ -185,6 +186,29 @@ class Operator:
             self.metrics.before_scrape(partial(metrics.refresh, census.counts))
         return mirror
 
+    def _make_capabilities(self) -> Capabilities:
+        serves = Discovery(self._reader.raw).served
+        capabilities = Capabilities(serves, self._reader, rng=self._rng, changed=self._kind_changed)
+        for informer in self.mirror.optional:
+            capabilities.track(informer)
+        return capabilities
+
+    def _make_workloads(self, writer: Client, tracer: Tracer | None) -> Workloads:
+        rng = type(self._rng)(WORKLOADS)  # what they draw moves nothing for the jobs
+        return Workloads(
+            self._reader,
+            writer,
+            self._settings,
+            queue=self._make_queue(WORKLOADS, rng),
+            tables=self._tables,
+            recorder=self._recorder,
+            job_with_table=self._job_with_table,
+            gone=self._gone.put_nowait,
+            metrics=self.metrics,
+            rng=rng,
+            tracer=tracer,
+        )
+
     def _elect(self, client: Client, identity: Identity, wall: WallClock) -> Elector:
         s = self._settings
         return Elector(
@@ -206,11 +230,15 @@ class Operator:
 
     def _job_is_new(self, key: Key) -> None:
         self._gate.trust(key)
+        if self.workloads is not None:
+            self.workloads.wake(key.namespace, key.name)
 
     def _job_is_gone(self, key: Key, row: JobRow) -> None:
         self._gate.forget(key)
         self._observer.forget(row.uid)
         self._gone.put_nowait(row)
+        if self.workloads is not None:
+            self.workloads.wake(key.namespace, key.name)
 
     def _kind_changed(self, name: str, usable: bool) -> None:  # noqa: FBT001  what `changed` takes
         """Volcano came or went: every job may now go on, or has to say why it does not."""
@@ -246,6 +274,9 @@ class Operator:
         self._controller.timeout_s = settings.reconcile_timeout_s
         self._workers.resize(settings.workers)
         self._reconciles.has_workers(settings.workers)
+        if self.workloads is not None:
+            self.workloads.queue.limit(*_limits(settings))
+            self.workloads.change(settings)
 
     async def _run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
@@ -283,6 +314,7 @@ class Operator:
             ("events", self._recorder.run()),
             ("tables", self._clear_tables()),
             ("sweep", sweep(mirror.job_keys, self._wake, rng=self._rng, every_s=every_s)),
+            *(self.workloads.standing() if self.workloads is not None else ()),
         ]
 
     async def _sync(self) -> None:
@@ -312,36 +344,55 @@ class Operator:
         self._gate.new_term()
         for key in self.mirror.job_keys():
             self.queue.add(key, priority=LOW)
+        grace_s = self._settings.grace_s
         async with asyncio.TaskGroup() as group:
             sweeping = group.create_task(self._sweep_tables(), name="sweep of tables")
-            await self._workers.run(stop, self._settings.grace_s)
+            if self.workloads is not None:
+                group.create_task(self.workloads.lead(stop, grace_s), name="workloads")
+            await self._workers.run(stop, grace_s)
             sweeping.cancel()
         await self._recorder.flush()
 
     async def _sweep_tables(self) -> None:
-        """Of jobs that went while nobody led; a share that is away is no reason not to lead."""
+        """Of jobs that went while nobody led; a share that is away is no reason not to lead.
+
+        Only when everything is known that may have a table there.
+        """
+        if self.workloads is None:
+            return
+        await self.workloads.known()
         try:
-            swept = await self._tables.sweep(self._has_job)
+            swept = await self._tables.sweep(self._has_table)
         except SharedDirectoryError as error:
             log.warning("rank tables not swept", err=str(error))
             return
         if swept:
             log.info("rank tables of jobs that are gone removed", tables=swept)
 
-    def _has_job(self, namespace: str, name: str) -> bool:
+    def _has_table(self, namespace: str, name: str) -> bool:
         """Whether a table may still be somebody's; always, where we do not look."""
         if self._settings.namespaces and namespace not in self._settings.namespaces:
             return True
+        if self.workloads is not None and self.workloads.has(namespace, name):
+            return True
         return any(i.store.get(namespace, name) is not None for i in self.mirror.jobs.values())
 
+    def _job_with_table(self, namespace: str, name: str) -> str:
+        """Kind of the job that has the rank table of this name; empty for none."""
+        for kind, informer in self.mirror.jobs.items():
+            made = self.kinds[kind].has_rank_table is not never
+            if made and informer.store.get(namespace, name) is not None:
+                return kind
+        return ""
+
     async def _clear_tables(self) -> None:
-        """Files of jobs that are gone: the leader's business, and harmless twice."""
+        """Files of whoever is gone: the leader's business, and harmless twice."""
         while True:
             row = await self._gone.get()
             if not self.leads:
                 continue
             try:
-                another = self._has_job(row.namespace, row.name)
+                another = self._has_table(row.namespace, row.name)
                 await self._tables.forget(row.uid, row.namespace, row.name, inherited=another)
             except SharedDirectoryError as error:  # the next leader's sweep takes it
                 log.warning("rank table not removed", job=row.name, err=str(error))

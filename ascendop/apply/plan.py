@@ -13,7 +13,7 @@ from ascendop.api.model import Object
 from ascendop.kube.resource import Resource
 
 StepName = Literal[
-    "attempt", "group", "services", "pods", "switch", "backup", "clean", "ungroup", "job"
+    "attempt", "group", "services", "pods", "switch", "backup", "clean", "ungroup", "job", "ranks"
 ]
 
 

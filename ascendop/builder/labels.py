@@ -46,6 +46,12 @@ SOFT_SHARE: Final = (
     "huawei.com/scheduler.softShareDev.policy",
 )
 
+# Labels of workloads that only want a rank table, and of their pods.
+RING_CONTROLLER: Final = "ring-controller.atlas"
+DEPLOY_NAME: Final = "deploy-name"
+"""On pods of a Deployment or StatefulSet, by its user: the name of the workload."""
+VOLCANO_JOB_NAME: Final = "volcano.sh/job-name"
+
 # Annotations of an AscendJob.
 RECOVER_STRATEGY: Final = "recover-strategy"
 SP_BLOCK: Final = "sp-block"

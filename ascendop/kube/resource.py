@@ -91,3 +91,6 @@ PRIORITY_CLASSES = Resource(
 )
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
+VOLCANO_JOBS = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job")

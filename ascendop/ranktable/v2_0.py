@@ -40,9 +40,9 @@ class RankTable20(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def build_2_0(job: TableJob, servers: Sequence[Server]) -> msgspec.Struct | NotReady:
     """The table, or NotReady when a device id is no number or the scale-out type unknown."""
-    if job.scaleout not in SCALEOUT:
-        what = f"scaleout-type is {job.scaleout!r}; it may be ROCE, UBOE or absent"
-        return NotReady("ScaleoutTypeUnknown", what, withdraw=False)
+    unknown = unknown_scaleout(job)
+    if unknown is not None:
+        return unknown
     outer = _outer_layer(job, servers)
     ranks = []
     for server in servers:
@@ -59,6 +59,14 @@ def build_2_0(job: TableJob, servers: Sequence[Server]) -> msgspec.Struct | NotR
         rank_list=ranks,
         rank_count=len(ranks),
     )
+
+
+def unknown_scaleout(job: TableJob) -> NotReady | None:
+    """Why no table will ever be made, whatever the pods have: the label names no network."""
+    if job.scaleout in SCALEOUT:
+        return None
+    what = f"scaleout-type is {job.scaleout!r}; it may be ROCE, UBOE or absent"
+    return NotReady("ScaleoutTypeUnknown", what, withdraw=False)
 
 
 def _outer_layer(job: TableJob, servers: Sequence[Server]) -> tuple[str, int | None]:

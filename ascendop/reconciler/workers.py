@@ -24,11 +24,18 @@ class Workers(Generic[K]):
     """
 
     def __init__(
-        self, queue: WorkQueue[K], handle: Callable[[K], Awaitable[None]], wanted: int
+        self,
+        queue: WorkQueue[K],
+        handle: Callable[[K], Awaitable[None]],
+        wanted: int,
+        *,
+        name: str = NAME,
     ) -> None:
+        """`name` is that of the tasks."""
         self._queue = queue
         self._handle = handle
         self._wanted = wanted
+        self._name = name
         self._group: asyncio.TaskGroup | None = None
         """None while they do not run."""
         self._all: set[asyncio.Task[None]] = set()
@@ -44,7 +51,7 @@ class Workers(Generic[K]):
         if self._group is None:
             return
         while len(self._all) < wanted:
-            task = self._group.create_task(self._work(), name=NAME)
+            task = self._group.create_task(self._work(), name=self._name)
             self._all.add(task)
             task.add_done_callback(self._all.discard)
         for task in list(self._idle)[: len(self._all) - wanted]:

@@ -14,6 +14,7 @@ from typing import Final
 
 from ascendop.api.model import Object
 from ascendop.builder.names import RETRIES_CONFIG_MAP
+from ascendop.decorated.kinds import WORKLOADS
 from ascendop.kinds import AnyKind
 from ascendop.kube.resource import (
     CONFIGMAPS,
@@ -59,6 +60,11 @@ CALLS: Final = (
     Call("apply", CORE_EVENTS, ("create", "patch")),
     Call("apply", EVENTS, ("create", "patch")),
 )
+WORKLOAD_CALLS: Final = tuple(
+    Call("decorated", kind.resource, WATCH) for kind in WORKLOADS.values()
+)
+"""An operator that may not make these runs jobs all the same."""
+ALL_CALLS: Final = CALLS + WORKLOAD_CALLS
 LEADER_CALLS: Final = (
     Call("leader", LEASES, ("create", *WATCH, "patch", "update")),
     Call("apply", EVENTS, ("create", "patch")),
@@ -85,7 +91,7 @@ def rules(calls: Iterable[Call], kinds: Iterable[AnyKind]) -> list[Object]:
 def cluster_rights(kinds: Mapping[str, AnyKind]) -> list[Object]:
     """For an operator of the whole cluster."""
     return [
-        _role("ClusterRole", NAME, [*rules(CALLS, kinds.values()), _retries()]),
+        _role("ClusterRole", NAME, [*rules(ALL_CALLS, kinds.values()), _retries()]),
         _binding("ClusterRoleBinding", NAME, "ClusterRole", NAME),
     ]
 
@@ -96,8 +102,8 @@ def namespaced_rights(kinds: Mapping[str, AnyKind]) -> list[Object]:
     What has no namespace is read by a ClusterRole of its own; an operator that may not read it
     works with less: queues are not checked, priorities are not resolved.
     """
-    inside = (call for call in CALLS if call.resource.namespaced)
-    outside = (call for call in CALLS if not call.resource.namespaced)
+    inside = (call for call in ALL_CALLS if call.resource.namespaced)
+    outside = (call for call in ALL_CALLS if not call.resource.namespaced)
     readers = f"{NAME}-cluster-reader"
     return [
         _role("Role", NAME, rules(inside, kinds.values())),

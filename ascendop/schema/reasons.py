@@ -13,7 +13,7 @@ from typing import Final
 
 import ascendop
 
-ROOMS: Final = ("apply", "builder", "gang", "kinds", "ranktable", "reconciler")
+ROOMS: Final = ("apply", "builder", "decorated", "gang", "kinds", "ranktable", "reconciler")
 
 
 @dataclass(frozen=True, slots=True, order=True)

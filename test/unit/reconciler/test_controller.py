@@ -206,6 +206,7 @@ async def test_workers_are_as_many_as_were_asked_for_however_many_keys(town):
     """runtime:Q-19"""
     operator = town.operator(workers=3)
     async with town.running(operator):
+        await asyncio.sleep(5)  # whatever begins, has begun
         before = len(asyncio.all_tasks())
         for number in range(100):
             operator.queue.add(Key("AscendJob", NS, f"none-{number}"))

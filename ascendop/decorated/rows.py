@@ -1,0 +1,174 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Workloads and their pods as they are cached: what a rank table needs, and nothing else.
+
+A cluster has many workloads and pods that have no rank table. They are rows of four strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from ascendop.api.model import Object
+from ascendop.api.observed import PodView
+from ascendop.builder import labels as keys
+from ascendop.builder.npus import pod_npus
+from ascendop.decorated.kinds import WorkloadKind
+from ascendop.informer.metadata import Meta
+from ascendop.informer.pool import Pool
+from ascendop.informer.represent import StructForm
+from ascendop.informer.rows import Pod, Whole, Wire, pod_row
+from ascendop.ranktable.table import TableJob
+from ascendop.reconciler.table import VOLUME
+
+TABLE_ANNOTATIONS: Final = frozenset({
+    keys.RANK_INDEX, keys.DEVICES_910, keys.DEVICES_NPU, keys.SUPER_POD_RANK, keys.SUPER_POD_ID,
+    keys.HARDWARE_TYPE,
+})  # fmt: skip
+"""What a table is made of. A backup pod is the business of AscendJobs."""
+
+
+class WorkloadRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A Deployment, a StatefulSet or a Volcano Job."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    deleting: bool = False
+    facts: TableJob | None = None
+    """What its rank table depends on, as of this version; None when it wants none."""
+    wants_file: bool = False
+    """Whether a template has the volume of the shared directory."""
+
+
+class _Volume(Wire):
+    name: str = ""
+
+
+class _PodSpec(Wire):
+    volumes: list[_Volume] | None = None
+
+
+class _Template(Wire):
+    spec: _PodSpec | None = None
+
+
+class _Task(Wire):
+    template: _Template | None = None
+
+
+class _Spec(_Task):
+    """Of any of the kinds: one template, or one in each task."""
+
+    tasks: list[_Task] | None = None
+
+
+class Workload(Whole):
+    """A workload as the wire spells it."""
+
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_SPEC: Final = msgspec.json.Decoder(_Spec)
+_WHOLE: Final = msgspec.json.Decoder(Object)
+
+
+def workload_row(kind: WorkloadKind, workload: Workload, pool: Pool) -> WorkloadRow:
+    """The row, with the facts of a table if the workload wants one and asks for NPUs at all."""
+    meta = workload.metadata
+    wants_file = _has_volume(_SPEC.decode(workload.spec))
+    marked = meta.labels is not None and keys.RING_CONTROLLER in meta.labels
+    facts = _facts(kind, meta, workload.spec) if marked or wants_file else None
+    return WorkloadRow(
+        namespace=pool(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        deleting=meta.deletion_timestamp is not None,
+        facts=facts,
+        wants_file=wants_file,
+    )
+
+
+def _has_volume(spec: _Spec) -> bool:
+    return any(
+        volume.name == VOLUME
+        for owner in (spec, *(spec.tasks or ()))
+        if owner.template is not None and owner.template.spec is not None
+        for volume in owner.template.spec.volumes or ()
+    )
+
+
+def _facts(kind: WorkloadKind, meta: Meta, raw: msgspec.Raw) -> TableJob | None:
+    roles = kind.roles(_WHOLE.decode(raw))
+    if not any(pod_npus(role.pod_spec) for role in roles):
+        return None
+    annotations = dict(meta.annotations or {})
+    if kind.template_annotations:
+        annotations |= _annotations(role.template for role in roles)
+    return TableJob.of(roles, meta.labels or {}, annotations)
+
+
+def _annotations(templates: Iterable[Object]) -> dict[str, str]:
+    return {
+        key: value
+        for template in templates
+        for key, value in ((template.get("metadata") or {}).get("annotations") or {}).items()
+    }
+
+
+def workloads_form(kind: WorkloadKind) -> StructForm[Workload, WorkloadRow]:
+    """How workloads of a kind are cached. One of odd shape is one that wants no table."""
+    return StructForm(Workload, partial(workload_row, kind), _bare_workload)
+
+
+def _bare_workload(meta: Meta, pool: Pool) -> WorkloadRow:
+    return WorkloadRow(
+        namespace=pool(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+    )
+
+
+def member_row(label: str, pod: Pod, pool: Pool) -> PodView:
+    """A pod of some workload, its `job` the name in the label; bare if it has no NPUs."""
+    whole = pod_row(pod, pool)
+    if not whole.npus:
+        return _bare_pod(pod.metadata, pool)
+    return PodView(
+        namespace=whole.namespace,
+        name=whole.name,
+        uid=whole.uid,
+        version=whole.version,
+        owner_kind=whole.owner_kind,
+        owner_name=whole.owner_name,
+        owner_uid=whole.owner_uid,
+        deleting=whole.deleting,
+        job=pool((pod.metadata.labels or {}).get(label, "")),
+        annotations=tuple(pair for pair in whole.annotations if pair[0] in TABLE_ANNOTATIONS),
+        phase=whole.phase,
+        ip=whole.ip,
+        node=whole.node,
+        npus=whole.npus,
+    )
+
+
+def members_form(label: str) -> StructForm[Pod, PodView]:
+    """How pods that are found by a label are cached."""
+    return StructForm(Pod, partial(member_row, label), _bare_pod)
+
+
+def _bare_pod(meta: Meta, pool: Pool) -> PodView:
+    return PodView(
+        namespace=pool(meta.namespace),
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+    )
