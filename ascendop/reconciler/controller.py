@@ -40,7 +40,7 @@ from ascendop.reconciler.outcome import Finished, Later, Outcome, outcome_of_fai
 from ascendop.reconciler.pace import Pace
 from ascendop.reconciler.passes import Passes, Reconciles
 from ascendop.reconciler.snapshot import AnySnapshot
-from ascendop.reconciler.status import is_final, is_suspended, merge_patch
+from ascendop.reconciler.status import is_final, is_restarting, is_suspended, merge_patch
 from ascendop.telemetry.log import Log
 from ascendop.telemetry.phases import Phases, Tracer
 
@@ -81,8 +81,9 @@ class Controller(Passes):
     """What workers do with the keys of one queue, for jobs of all kinds.
 
     Fresh:    every pass begins with a new snapshot, and ends with at most one status write.
-    Calm:     a status is written four times a second at most; the first, an end, a sleep, and a
-              refusal do not wait. What is put off is said in the next pass, with its Events.
+    Calm:     a status is written four times a second at most; the first, an end, a sleep, a
+              restart and a refusal do not wait. What is put off is said in the next pass, with its
+              Events.
     """
 
     def __init__(
@@ -277,9 +278,14 @@ class Controller(Passes):
 
 
 def _tells_of_a_turn(before: Object, conclusion: Conclusion) -> bool:
-    """An end, or the begin or end of a sleep: who decides next has to know of it."""
+    """An end, the begin or end of a sleep, or the begin of a restart.
+
+    Who decides next has to know of them; of a restart nothing can be seen any more in the next
+    pass, when the failed pod is gone.
+    """
     after = conclusion.status
-    return is_final(after) or is_suspended(after) != is_suspended(before)
+    restarts = is_restarting(after) and not is_restarting(before)
+    return is_final(after) or is_suspended(after) != is_suspended(before) or restarts
 
 
 def _not_after(outcome: Outcome, wait_s: float | None) -> Outcome:

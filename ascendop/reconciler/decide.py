@@ -316,7 +316,7 @@ class _Pass:
         """
         after, words = awake(self.s), self.s.kind.words
         for failure in done.failures:
-            reason = failure.reason or words.step_failed.get(failure.step)
+            reason = words.step_failed.get(failure.step) or failure.reason
             if reason and not failure.waits:
                 after = put_condition(after, "Created", reason, failure.message, self.s.now)
         return Conclusion(with_conditions(status, after), events)

@@ -45,6 +45,9 @@ def _written(kind: JobKind[S], job: str, write: Write, uid: str) -> Iterator[Eve
             yield EventNote("Normal", "JobTerminated", ended, "Delete")
             note = f"Deleted PodGroup: {job}"
             yield EventNote("Normal", "SuccessfulDeletePodGroup", note, "Delete")
+        case Delete(resource=resource) if resource.kind == kind.kind:
+            note = f"Deleted job: {job}"
+            yield EventNote("Normal", "SuccessfulDeleteJob", note, "Delete", outcome=True)
         case _:
             return
 

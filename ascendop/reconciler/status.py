@@ -126,6 +126,11 @@ def is_suspended(status: Object) -> bool:
     return _says(status, "Suspended")
 
 
+def is_restarting(status: Object) -> bool:
+    """Pods have failed and are being replaced, and we have said so."""
+    return _says(status, "Restarting")
+
+
 def _says(status: Object, *types: str) -> bool:
     return any(
         c.get("type") in types and c.get("status") == "True"

@@ -347,6 +347,35 @@ async def test_neither_the_first_status_nor_an_end_waits(town):
         assert now() - began < STATUS_S
 
 
+async def test_d14_a_restart_right_after_a_status_is_told_before_nothing_of_it_can_be_seen(town):
+    """runtime:W-19: the pod that failed is gone in the next pass, and with it the reason."""
+    roles = {role: make.replica(1, policy="ExitCode") for role in ("Master", "Worker")}
+    async with town.running(town.operator()):
+        await town.create(roles=roles)
+        await town.until_pods(2)
+        await asyncio.sleep(1)
+        await town.turn("Running", "j-master-0")
+        await until_patches(town, len(status_patches(town.wire)) + 1)
+        await town.turn("Failed", "j-worker-0", code=137)
+        await asyncio.sleep(5)
+        said = [c["type"] for p in status_patches(town.wire) for c in p["status"]["conditions"]]
+        assert "Restarting" in said
+        assert (await town.reasons()).count("jobRestarting") == 2
+        assert (await town.reasons()).count("ExitedWithCode") == 1
+
+
+async def test_f11_the_end_of_the_time_to_live_is_told(town):
+    async with town.running(town.operator()):
+        await town.create(policy={"ttlSecondsAfterFinished": 60})
+        await town.until_pods(2)
+        await town.turn("Succeeded")
+        await town.until_job("Succeeded")
+        await asyncio.sleep(58)
+        assert "SuccessfulDeleteJob" not in await town.reasons()
+        await asyncio.sleep(5)
+        assert "SuccessfulDeleteJob" in await town.reasons()
+
+
 async def test_what_was_done_while_a_status_had_to_wait_is_told_with_it(town):
     """runtime:W-19"""
     async with town.running(town.operator()):
@@ -477,7 +506,9 @@ async def test_somebody_else_s_pod_is_in_the_way_until_it_goes(town):
         await asyncio.sleep(60)
         assert "ChildConflict" in await town.reasons()
         last = (await town.job())["status"]["conditions"][-1]
-        assert (last["type"], last["reason"]) == ("Created", "ChildConflict")
+        assert (last["type"], last["reason"]) == ("Created", "PodCreateFailed"), (
+            "the contract's word"
+        )
         found = (await town.pods())["j-worker-0"]
         assert found["metadata"]["uid"] == theirs["metadata"]["uid"]
         assert len(town.wire.writes("pods")) < 20, "no hot loop"

@@ -231,6 +231,16 @@ def test_whether_a_container_is_restarted(policy, template, want, warnings):
     assert found == warnings
 
 
+def test_d10_a_service_of_somebody_else_is_told_in_the_contract_s_words():
+    """What is in the way is in the message; the Event has the reason that all kinds share."""
+    plan = decide(make.snapshot(job(), services=()))
+    (write,) = make.writes(plan, step="services")
+    taken = Failure("services", write, "belongs to nobody", reason="ChildConflict")
+    found = make.concluded(plan, taken)
+    assert make.conditions(found)[-1] == ("Created", "True", "SyncServiceFailed")
+    assert "ChildConflict" in {event.reason for event in found.events}
+
+
 def test_d10_a_service_without_the_contract_s_port_makes_no_pod():
     """ascendjob:D10"""
     seen = make.snapshot(job(), services=[make.service(ports=(("http", 80),))])
