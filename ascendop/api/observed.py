@@ -123,12 +123,32 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def members(self) -> dict[str, int]:
         """spec.minTaskMember: pods by role in lower case."""
-        found = msgspec.json.decode(self.spec, type=_GroupSpec)
-        return found.min_task_member or {}
+        return self._asked().min_task_member or {}
+
+    @property
+    def size(self) -> int:
+        """spec.minMember: pods that are placed together."""
+        return self._asked().min_member or 0
+
+    @property
+    def queue(self) -> str:
+        """spec.queue, as the job, the server's default or a webhook chose it."""
+        return self._asked().queue or ""
+
+    @property
+    def resources(self) -> dict[str, str | int | float]:
+        """spec.minResources."""
+        return self._asked().min_resources or {}
+
+    def _asked(self) -> _GroupSpec:
+        return msgspec.json.decode(self.spec, type=_GroupSpec)
 
 
 class _GroupSpec(msgspec.Struct, rename="camel"):
+    min_member: int | None = None
     min_task_member: dict[str, int] | None = None
+    queue: str | None = None
+    min_resources: dict[str, str | int | float] | None = None
 
 
 class QueueView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -140,6 +160,25 @@ class QueueView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     version: str
     state: str = ""
     """Open, Closed, Closing or Unknown; empty before Volcano's controllers have seen it."""
+    parent: str = ""
+    """Queue that this one is a part of; root for most."""
+    capability: Pairs = ()
+    """The most that its jobs may hold; what is not named here has no limit."""
+    allocated: Pairs = ()
+    """What its jobs hold, and those of the queues below it."""
+
+
+class NodeView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A node, as far as there is room on it."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    usable: bool = False
+    """Ready, and not cordoned."""
+    allocatable: Pairs = ()
+    """All that it can give, whether it is in use or not."""
 
 
 class PriorityView(msgspec.Struct, frozen=True, gc=False, kw_only=True):

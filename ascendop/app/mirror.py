@@ -13,10 +13,12 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ascendop.api.kind import JobKind
-from ascendop.api.observed import GroupView, JobRow, PodView
+from ascendop.api.observed import GroupView, JobRow, PodView, QueueView
+from ascendop.app.room import RoomCount
 from ascendop.apply.caches import Cache
 from ascendop.builder import labels as keys
 from ascendop.builder.names import RETRIES_CONFIG_MAP, VOLCANO_NAMESPACE
+from ascendop.gang.room import Room
 from ascendop.gang.scaling import Service, service_of
 from ascendop.informer import rows
 from ascendop.informer.change import Change, IndexFn
@@ -26,6 +28,7 @@ from ascendop.informer.represent import StructForm
 from ascendop.informer.source import Source
 from ascendop.kube.resource import (
     CONFIGMAPS,
+    NODES,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
@@ -94,6 +97,7 @@ class Mirror:
         self._kinds = kinds
         self._to = listeners
         self._all: dict[AnyInformer, StructForm[Any, Any]] = {}
+        self._room = RoomCount()
         names = settings.namespaces or (None,)
         theirs = tuple(Scope(name) for name in names)
         ours = tuple(Scope(name, labels=keys.JOB_NAME) for name in names)
@@ -107,6 +111,10 @@ class Mirror:
         )
         self.queues = self._informer(QUEUES, rows.queues_form())
         self.priorities = self._informer(PRIORITY_CLASSES, rows.priorities_form())
+        self.nodes = (
+            self._informer(NODES, rows.nodes_form()) if settings.enable_gang_scheduling else None
+        )
+        """Only who makes gangs wants to know what there is room for."""
         self.clusterd = self._informer(SERVICES, rows.services_form(), (clusterd,), "clusterd")
         retries = Scope(VOLCANO_NAMESPACE, fields=f"metadata.name={RETRIES_CONFIG_MAP}")
         self.retries = self._informer(CONFIGMAPS, rows.retries_form(), (retries,), "retries")
@@ -161,7 +169,7 @@ class Mirror:
     @property
     def rest(self) -> tuple[AnyInformer, ...]:
         """Served by every cluster, but we may lack the right to read them, and do without."""
-        return (self.priorities, self.clusterd, self.retries)
+        return (self.priorities, self.clusterd, self.retries, *filter(None, [self.nodes]))
 
     def stores(self, has: Callable[[str], bool]) -> Stores:
         """What snapshots are taken of; `has` says whether an optional kind is usable."""
@@ -177,7 +185,12 @@ class Mirror:
             groups_served=lambda: has(POD_GROUPS.name),
             queues_known=lambda: has(QUEUES.name),
             priorities_known=self.priorities.synced.is_set,
+            room=self._room_now,
         )
+
+    def _room_now(self) -> Room | None:
+        known = self.nodes is not None and self.nodes.synced.is_set()
+        return self._room.room() if known else None
 
     def caches(self) -> Mapping[Resource, Cache[Any]]:
         """Where the answers to our own writes go."""
@@ -205,6 +218,10 @@ class Mirror:
         self.groups.handle(self._peer_changed)
         for name, informer in self.jobs.items():
             informer.handle(self._job_handler(name))
+        self.queues.handle(self._queue_changed)
+        if self.nodes is not None:
+            self.nodes.handle(self._room.node)
+            self.queues.handle(self._room.queue)
 
     def _child_changed(self, change: Change[Any]) -> None:
         old, new = change.old, change.new
@@ -237,6 +254,18 @@ class Mirror:
         if row.owner_kind in self._kinds:
             key = Key(row.owner_kind, row.namespace, row.owner_name)
             self._to.wake(key, priority=priority, calm=calm)
+
+    def _queue_changed(self, change: Change[QueueView]) -> None:
+        """A queue that opens, closes, comes or goes concerns the jobs that wait in it.
+
+        Costs as much as there are PodGroups; people do it, and rarely.
+        """
+        old, new = change.old, change.new
+        if change.initial or (old and old.state) == (new and new.state):
+            return
+        for group in self.groups.store.rows():
+            if group.phase in {"", "Pending"} and group.queue == change.row.name:
+                self._wake_owner(group, 0, calm=True)
 
     def _job_handler(self, kind: str) -> Callable[[Change[JobRow]], None]:
         def changed(change: Change[JobRow]) -> None:

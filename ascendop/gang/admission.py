@@ -40,7 +40,7 @@ class Waiting:
     message: str
     """The text of the contract, word for word."""
     detail: str = ""
-    """What the scheduler says, or what we know beside the contract; may be empty."""
+    """What is known beside the contract; may be empty."""
     at_most_s: float | None = None
     """After so many seconds the answer is another, even if nothing happens."""
 
@@ -52,6 +52,7 @@ def admission(
     group: GroupView | None,
     pods_alive: int,
     queue: QueueView | None = None,
+    queues_known: bool = False,
     unheeded_s: float | None = None,
 ) -> Admitted | Waiting:
     """Whether the scheduler lets the gang in.
@@ -62,6 +63,7 @@ def admission(
     pods_alive:  pods of the job that are not being deleted. One is enough: what is missing is
                  then a replacement, and the scheduler needs it to get out of Pending or Unknown.
     queue:       the job's queue, where we may read it: a closed one is why nothing moves.
+    queues_known: whether a queue that we do not see does not exist.
     unheeded_s:  how long the PodGroup has been there, if another scheduler than Volcano places all
                  pods: that one may not care for PodGroups, and nobody would ever set a phase.
     Not:         a wait for Running, which needs the pods.
@@ -73,28 +75,29 @@ def admission(
         return Waiting(NOT_SERVED, NOT_SERVED_TEXT)
     if group is None:
         return Waiting(NO_PHASE, NO_PHASE_TEXT, "there is no PodGroup yet")
-    return _by_phase(group, queue, unheeded_s)
+    return _by_phase(group, _barred(group.queue, queue, known=queues_known), unheeded_s)
 
 
-def _by_phase(
-    group: GroupView, queue: QueueView | None, unheeded_s: float | None
-) -> Admitted | Waiting:
-    name = f"PodGroup {group.namespace}/{group.name}"
+def _by_phase(group: GroupView, barred: str, unheeded_s: float | None) -> Admitted | Waiting:
     if group.deleting:
-        return Waiting(NO_PHASE, NO_PHASE_TEXT, f"{name} is being deleted")
+        gone = f"PodGroup {group.namespace}/{group.name} is being deleted"
+        return Waiting(NO_PHASE, NO_PHASE_TEXT, gone)
+    if group.phase == "Pending":
+        return Waiting(PENDING, PENDING_TEXT, barred)
     if not group.phase:
-        hint = f"{name} has no phase yet: is the scheduler running?"
         left_s = None if unheeded_s is None else UNHEEDED_S - unheeded_s
         if left_s is not None and left_s <= 0:
             return Admitted()
-        return Waiting(NO_PHASE, NO_PHASE_TEXT, hint, left_s)
-    if group.phase == "Pending":
-        return Waiting(PENDING, PENDING_TEXT, _closed(queue) or group.trouble)
+        return Waiting(NO_PHASE, NO_PHASE_TEXT, barred, left_s)
     return Admitted()
 
 
-def _closed(queue: QueueView | None) -> str:
-    if queue is None or queue.state == "Open":
+def _barred(name: str, queue: QueueView | None, *, known: bool) -> str:
+    """Why the queue lets nobody in, however much room there is; empty when it does."""
+    if queue is None:
+        missing = f"there is no queue {name}; create it, or name another in schedulingPolicy.queue"
+        return missing if known and name else ""
+    if queue.state == "Open":
         return ""
     state = queue.state or "not open yet: is vc-controller-manager running?"
     return f"queue {queue.name} is {state}"

@@ -17,6 +17,7 @@ from ascendop.api.observed import (
     ContainerView,
     GroupView,
     JobRow,
+    NodeView,
     Pairs,
     PodView,
     PriorityView,
@@ -156,12 +157,41 @@ class Group(Whole):
     status: GroupStatus | None = None
 
 
+Amounts = dict[str, str | int | float]
+
+
+class QueueSpec(Wire):
+    parent: str = ""
+    capability: Amounts | None = None
+
+
 class QueueStatus(Wire):
     state: str = ""
+    allocated: Amounts | None = None
 
 
 class Queue(Whole):
+    spec: QueueSpec | None = None
     status: QueueStatus | None = None
+
+
+class NodeSpec(Wire):
+    unschedulable: bool = False
+
+
+class NodeCondition(Wire):
+    type: str = ""
+    status: str = ""
+
+
+class NodeStatus(Wire):
+    allocatable: Amounts | None = None
+    conditions: list[NodeCondition] | None = None
+
+
+class Node(Whole):
+    spec: NodeSpec | None = None
+    status: NodeStatus | None = None
 
 
 class Priority(Whole):
@@ -324,14 +354,35 @@ def _trouble(status: GroupStatus) -> str:
 
 
 def queue_row(queue: Queue, pool: Pool) -> QueueView:
-    meta, status = queue.metadata, queue.status or QueueStatus()
+    meta, spec, status = queue.metadata, queue.spec or QueueSpec(), queue.status or QueueStatus()
     return QueueView(
         namespace="",
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
         state=pool(status.state),
+        parent=pool(spec.parent),
+        capability=_amounts(spec.capability, pool),
+        allocated=_amounts(status.allocated, pool),
     )
+
+
+def node_row(node: Node, pool: Pool) -> NodeView:
+    meta, spec, status = node.metadata, node.spec or NodeSpec(), node.status or NodeStatus()
+    ready = any(c.type == "Ready" and c.status == "True" for c in status.conditions or ())
+    return NodeView(
+        namespace="",
+        name=meta.name,
+        uid=meta.uid,
+        version=meta.resource_version,
+        usable=ready and not spec.unschedulable,
+        allocatable=_amounts(status.allocatable, pool),
+    )
+
+
+def _amounts(found: Mapping[str, str | int | float] | None, pool: Pool) -> Pairs:
+    """Amounts that many objects have alike, as text."""
+    return tuple([(pool(name), pool(str(each))) for name, each in (found or {}).items()])
 
 
 def priority_row(priority: Priority, _pool: Pool) -> PriorityView:
@@ -419,6 +470,10 @@ def _bare_group(meta: Meta, pool: Pool) -> GroupView:
 
 def queues_form() -> StructForm[Queue, QueueView]:
     return _form(Queue, queue_row)
+
+
+def nodes_form() -> StructForm[Node, NodeView]:
+    return _form(Node, node_row)
 
 
 def priorities_form() -> StructForm[Priority, PriorityView]:

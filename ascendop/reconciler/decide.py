@@ -56,6 +56,7 @@ from ascendop.reconciler.status import (
     with_times,
 )
 from ascendop.reconciler.table import table_wish
+from ascendop.reconciler.waiting import Words, say, unplaced, words
 from ascendop.times import parse_time, rfc3339
 
 OURS: Final = {None, "kubeflow.org/training-operator", "ascendop.io/ascendop"}
@@ -115,6 +116,8 @@ class _Pass:
             served=s.world.groups_served,
             group=s.group,
             pods_alive=sum(not pod.deleting for pod in pods),
+            queue=s.world.queue,
+            queues_known=s.world.queues_known,
             unheeded_s=unheeded_s(s, job),
         )
         attempts, leaving = generation(s, job, switch)
@@ -129,17 +132,10 @@ class _Pass:
         if verdict is not None and verdict.final:
             return Plan(self._concluding(living, verdict, diff.missing), destructive=True)
         if isinstance(waiting, Waiting):
-            # A job that has not begun has no table to withdraw; its directory is made all the same.
-            table = None if s.status.get("startTime") else table_wish(s.kind, job, ())
-            return Plan(
-                self._waiting(waiting),
-                _some(asked, group),
-                table,
-                destructive=bool(asked.writes),
-                again_after_s=_soonest(waiting.at_most_s, again_s),
-            )
-        before = (asked, attempt_step(s, job_resource(s), wait.attempts), group)
-        plan = self._among_pods(_Sight(switch, wait, diff, living, verdict), before)
+            plan = self._wait(waiting, asked, group)
+        else:
+            before = (asked, attempt_step(s, job_resource(s), wait.attempts), group)
+            plan = self._among_pods(_Sight(switch, wait, diff, living, verdict), before)
         return replace(plan, again_after_s=_soonest(plan.again_after_s, again_s))
 
     def _among_pods(self, sight: _Sight, first: Sequence[Step]) -> Plan:
@@ -160,6 +156,7 @@ class _Pass:
         if not ready:
             steps = (*before, *_some(services))
             return Plan(self._unaddressed, steps, destructive=destroys, at_once=bool(steps))
+        look_s = None if diff.missing else unplaced(s, sight.living)[1].again_after_s
         site = self._site(sight.wait.attempts)
         changes = Step(
             "pods", tuple(self._pods(replace(diff, missing=()) if held else diff, site, switch))
@@ -172,8 +169,20 @@ class _Pass:
             (*before, *_some(services, changes, *self._backups(switch, site))),
             table=table_wish(s.kind, job, s.pods),
             destructive=bool(destroys or diff.surplus or diff.replaced),
-            again_after_s=LOOK_AGAIN_S if held else None,
+            again_after_s=_soonest(LOOK_AGAIN_S if held else None, look_s),
             at_once=bool(switch.marks),
+        )
+
+    def _wait(self, waiting: Waiting, asked: Step, group: Step) -> Plan:
+        s, found = self.s, words(self.s, waiting)
+        # A job that has not begun has no table to withdraw; its directory is made all the same.
+        table = None if s.status.get("startTime") else table_wish(s.kind, self.job, ())
+        return Plan(
+            self._waiting(waiting, found),
+            _some(asked, group),
+            table,
+            destructive=bool(asked.writes),
+            again_after_s=_soonest(waiting.at_most_s, found.again_after_s),
         )
 
     # What there should be.
@@ -272,9 +281,8 @@ class _Pass:
         due = parse_time(str(started)) + timedelta(seconds=limit)
         return (due - self.s.now).total_seconds()
 
-    def _waiting(self, waiting: Waiting) -> Concluder:
+    def _waiting(self, waiting: Waiting, found: Words) -> Concluder:
         def conclude(done: Done) -> Conclusion:
-            reason, text = waiting.reason, waiting.message
             grouped = any(w.step == "group" for w in done.written) and self.s.group is None
             events = (
                 *waking_notes(self.s),
@@ -285,7 +293,8 @@ class _Pass:
                 return self._failed(done, events, awake_status(self.s))
             after = awake(self.s)
             if not self.s.kind.words.created_first:
-                after = put_condition(after, "Created", reason, text, self.s.now)
+                after, said = say(after, self.s, waiting, found)
+                events = (*events, *said)
             if after == self.s.conditions:
                 return Conclusion(self.s.status, events)
             status = {**awake_status(self.s), "lastReconcileTime": rfc3339(self.s.now)}
@@ -373,6 +382,9 @@ class _Pass:
                 after = put_condition(before, verdict.type, verdict.reason, verdict.message, s.now)
                 said = _verdict_notes(verdict) if after != before else ()
                 after = with_state_last(after, verdict.type)
+            elif not missing:
+                stalled, found = unplaced(s, pods)
+                after, said = say(before, s, stalled, found) if stalled else (before, ())
             ended = verdict is not None and verdict.final
             # From its start on a pod that is not there is lost: so all of them have to be made.
             began = _all_made(missing, done)

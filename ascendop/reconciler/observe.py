@@ -27,6 +27,7 @@ from ascendop.builder.names import pod_group_name
 from ascendop.builder.pod import pod_group_of
 from ascendop.clock import WallClock
 from ascendop.errors import InvalidJobError
+from ascendop.gang.room import Room
 from ascendop.gang.scaling import Peer, service_of
 from ascendop.informer.store import Store
 from ascendop.kube.resource import Key
@@ -59,6 +60,7 @@ class Stores:
     groups_served: Callable[[], bool]
     queues_known: Callable[[], bool]
     priorities_known: Callable[[], bool]
+    room: Callable[[], Room | None]
 
 
 class Observer:
@@ -93,6 +95,7 @@ class Observer:
         job = self._parse(kind, row)
         pods = stores.pods.by_index(OWNER, row.uid)
         pods.sort(key=_by_slot)
+        group = self._group(kind, row, job)
         return Snapshot(
             kind=kind,
             row=row,
@@ -100,8 +103,8 @@ class Observer:
             status=_STATUS.decode(row.status) if row.status else {},
             pods=tuple(pods),
             services=tuple(stores.services.by_index(OWNER, row.uid)),
-            group=self._group(kind, row, job),
-            world=self._world(kind, row, job),
+            group=group,
+            world=self._world(kind, row, job, group),
             now=self._wall(),
             held=self._held(kind, job, pods),
         )
@@ -139,14 +142,20 @@ class Observer:
         name = pod_group_of(kind, job)
         return next((group for group in owned if group.name == name), None)
 
-    def _world(self, kind: JobKind[Any], row: JobRow, job: JobView[Any] | InvalidJobError) -> World:
+    def _world(
+        self,
+        kind: JobKind[Any],
+        row: JobRow,
+        job: JobView[Any] | InvalidJobError,
+        group: GroupView | None,
+    ) -> World:
         stores = self._stores
         runnable = job if isinstance(job, JobView) else None
         return World(
             gang=self._gangs[kind.kind],
             groups_served=stores.groups_served(),
             queues_known=stores.queues_known(),
-            queue=self._queue(runnable) if runnable else None,
+            queue=self._queue(runnable, group) if runnable else None,
             priorities=self._priorities(runnable) if runnable else {},
             priorities_known=stores.priorities_known(),
             clusterd=self._clusterd(),
@@ -154,11 +163,13 @@ class Observer:
             peers=tuple(self._peers(row)) if kind.scales_by_rule else (),
             retry_grace_s=self._retry_grace_s,
             stop_survivors=self._stop_survivors,
+            room=stores.room(),
         )
 
-    def _queue(self, job: JobView[Any]) -> QueueView | None:
+    def _queue(self, job: JobView[Any], group: GroupView | None) -> QueueView | None:
         policy = job.run_policy.scheduling_policy
-        return self._stores.queues.get("", policy.queue) if policy and policy.queue else None
+        name = (policy.queue if policy else None) or (group.queue if group else "")
+        return self._stores.queues.get("", name) if name else None
 
     def _priorities(self, job: JobView[Any]) -> Mapping[str, int]:
         names = {str(r.pod_spec.get("priorityClassName") or "") for r in job.replicas.values()}

@@ -61,12 +61,17 @@ def managed_by(s: Snapshot[S]) -> str | None:
 
 
 def unknown_queue(s: Snapshot[S], job: JobView[S]) -> Problem | None:
-    """The queue that the policy names does not exist. Never held against a job that has pods."""
+    """The queue that the policy names does not exist.
+
+    Not:  held against a job that was taken up already, and has a PodGroup or pods: a queue that
+          goes later is a reason to wait.
+    Source:  ascendjob.md 2, W-4.
+    """
     policy = job.run_policy.scheduling_policy
     named = (policy.queue if policy else None) or ""
     mistake = s.kind.words.unknown_queue
     missing = named and s.world.queues_known and s.world.queue is None
-    if mistake is None or not missing or not s.world.gang or s.pods:
+    if mistake is None or not missing or not s.world.gang or s.pods or s.group:
         return None
     return mistake(named)
 

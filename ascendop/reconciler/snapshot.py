@@ -16,6 +16,7 @@ from ascendop.api.model import Object
 from ascendop.api.observed import GroupView, JobRow, PodView, QueueView, ServiceView
 from ascendop.apply.plan import Answer
 from ascendop.errors import InvalidJobError
+from ascendop.gang.room import Room
 from ascendop.gang.scaling import Peer
 
 
@@ -30,7 +31,7 @@ class World:
     queues_known: bool
     """The list of queues can be trusted: without it a missing one is no mistake of the user's."""
     queue: QueueView | None
-    """The queue that the job names."""
+    """The queue that the job names, or else the one that its PodGroup stands in."""
     priorities: Mapping[str, int]
     """Values of the PriorityClasses that the job's templates name."""
     priorities_known: bool
@@ -47,6 +48,8 @@ class World:
     """How long a failure waits for the plug-in's word where it says nothing."""
     stop_survivors: bool = False
     """Running pods of a failed job that names no cleanPodPolicy go."""
+    room: Room | None = None
+    """What the nodes have and the queues hold; None where they cannot be read."""
     table_root: str = ""
     """Shared directory of rank tables as this process sees it."""
 

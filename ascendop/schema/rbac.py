@@ -22,6 +22,7 @@ from ascendop.kube.resource import (
     CRDS,
     EVENTS,
     LEASES,
+    NODES,
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
@@ -52,6 +53,7 @@ CALLS: Final = (
     Call("informer", POD_GROUPS, WATCH),
     Call("informer", QUEUES, WATCH),
     Call("informer", PRIORITY_CLASSES, WATCH),
+    Call("informer", NODES, WATCH),
     Call("informer", CRDS, WATCH),
     Call("apply", PODS, ("create", "delete", "patch")),
     Call("apply", SERVICES, ("create", "delete", "patch")),
@@ -100,7 +102,8 @@ def namespaced_rights(kinds: Mapping[str, AnyKind]) -> list[Object]:
     """For an operator of some namespaces: a Role to be made in each of them.
 
     What has no namespace is read by a ClusterRole of its own; an operator that may not read it
-    works with less: queues are not checked, priorities are not resolved.
+    works with less: queues are not checked, priorities are not resolved, and a job that waits
+    does not say how much is free.
     """
     inside = (call for call in ALL_CALLS if call.resource.namespaced)
     outside = (call for call in ALL_CALLS if not call.resource.namespaced)

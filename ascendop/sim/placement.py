@@ -155,6 +155,17 @@ def free_by_node(world: World) -> dict[str, Amounts]:
     return free
 
 
+def held_by_queue(world: World) -> dict[str, Amounts]:
+    """What the placed pods of each queue's gangs ask for: status.allocated, as Volcano keeps it."""
+    held: dict[str, list[Amounts]] = {name: [] for name in world.queues}
+    for group in world.groups:
+        queue = _queue_of(group)
+        for pod in world.members(group) if queue in held else ():
+            if world.node_of(pod) and (pod.get("status") or {}).get("phase") not in FINISHED:
+                held[queue].append(requests_of(pod))
+    return {name: total(parts) for name, parts in held.items()}
+
+
 def find_node(pod: Object, free: dict[str, Amounts], nodes: Iterable[Object]) -> tuple[str, str]:
     """The first node by order where the pod fits, which is charged for it; or why there is none."""
     wanted = requests_of(pod)
@@ -224,7 +235,7 @@ def _admit(
 
 def _refused(group: Object, world: World, room: Amounts) -> str:
     spec = group.get("spec") or {}
-    queue = spec.get("queue") or "default"
+    queue = _queue_of(group)
     if queue not in world.queues:
         return f"queue {queue} is missing"
     if "minResources" not in spec:
@@ -233,6 +244,10 @@ def _refused(group: Object, world: World, room: Amounts) -> str:
         return f"queue {queue} is not open"
     short = short_of(_reserved(group, world), room)
     return f"resource in cluster is overused: short of {', '.join(short)}" if short else ""
+
+
+def _queue_of(group: Object) -> str:
+    return (group.get("spec") or {}).get("queue") or "default"
 
 
 def _reserved(group: Object, world: World) -> Amounts:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Final, NoReturn
 
 import msgspec
@@ -21,10 +22,12 @@ from ascendop.kube.errors import (
     RejectedError,
     TransportError,
 )
+from ascendop.kube.quantity import Quantity
 from ascendop.kube.resource import NODES, POD_GROUPS, PODS, PRIORITY_CLASSES, QUEUES, Object
 from ascendop.kube.transport import Request
+from ascendop.sim.amounts import Amounts
 from ascendop.sim.events import Teller
-from ascendop.sim.placement import Decisions, World, decide
+from ascendop.sim.placement import Decisions, World, decide, held_by_queue
 from ascendop.sim.watching import Mirror
 
 SETTLE_S: Final = 0.02  # what arrives together is decided together: a gang's pods come in a burst
@@ -84,7 +87,9 @@ class Scheduler:
             self._due.clear()
             try:
                 if not await self._open_default_queue():
-                    await self._act(decide(self._world(), now=rfc3339(self._wall())))
+                    world = self._world()
+                    await self._act(decide(world, now=rfc3339(self._wall())))
+                    await self._say_held(held_by_queue(world))
                 failures = 0
             except (ApiError, TransportError):
                 failures += 1
@@ -164,6 +169,21 @@ class Scheduler:
             await self._client.patch(POD_GROUPS, meta["namespace"], meta["name"], body)
         except OVERTAKEN:
             return
+
+    async def _say_held(self, held: Mapping[str, Amounts]) -> None:
+        """What each queue's jobs hold, where that is not what the queue says already."""
+        for name, amounts in held.items():
+            queue = self._queues.objects.get(("", name), {})
+            before = (queue.get("status") or {}).get("allocated") or {}
+            after = {key: str(Quantity(nanos)) for key, nanos in sorted(amounts.items()) if nanos}
+            if after == before:
+                continue
+            gone = dict.fromkeys(before.keys() - after.keys())
+            body = {"status": {"allocated": {**after, **gone}}}
+            try:
+                await self._client.patch(QUEUES, None, name, body, subresource="status")
+            except OVERTAKEN:
+                continue
 
     async def _mark_unschedulable(self, pod: Object, why: str) -> None:
         meta, status = pod["metadata"], pod.get("status") or {}

@@ -8,7 +8,7 @@ from random import Random  # noqa: TID251  seeded
 import msgspec
 import pytest
 
-from ascendop.api.observed import GroupView, JobRow, PodView
+from ascendop.api.observed import GroupView, JobRow, PodView, QueueView
 from ascendop.app.mirror import DELETED, LOST_POD, Listeners, Mirror, is_calm, says_the_same
 from ascendop.informer.change import Change
 from ascendop.informer.handlers import LOW
@@ -167,7 +167,67 @@ async def test_an_edit_of_a_job_is_urgent_and_our_own_writes_are_not(woken, fiel
     assert woken.calm == [calm]
 
 
+# ── queues ──
+
+
+QUEUE = QueueView(namespace="", name="q", uid="3", version="10", state="Open")
+
+
+def in_queue(phase="Pending", queue="q", name="job"):
+    spec = f'{{"queue":"{queue}"}}'.encode()
+    return changed(
+        GROUP,
+        name=f"{name}-1",
+        phase=phase,
+        spec=spec,
+        owner_kind="AscendJob",
+        owner_name=name,
+        owner_uid="j1",
+    )
+
+
+@pytest.fixture
+def queued(woken):
+    """Two jobs wait in q, one runs, and one waits elsewhere."""
+    groups = woken.mirror.groups.store.shard_of("")
+    waiting = (in_queue(name="a"), in_queue("", name="b"))
+    others = (in_queue("Running", name="c"), in_queue(queue="other", name="d"))
+    for version, found in enumerate((*waiting, *others), 100):
+        groups.upsert(changed(found, version=str(version)))
+    return woken
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(QUEUE, changed(QUEUE, state="Closed"), id="closed"),
+        pytest.param(changed(QUEUE, state="Closed"), QUEUE, id="opened"),
+        pytest.param(QUEUE, None, id="deleted"),
+        pytest.param(None, QUEUE, id="made"),
+    ],
+)
+async def test_a_queue_wakes_the_jobs_that_wait_in_it(queued, old, new):
+    """scheduling:SCH-12: who waits says so without delay."""
+    queued.mirror.queues._tell(Change(old, new))
+    assert sorted(key.name for key, _ in queued.keys) == ["a", "b"]
+
+
+async def test_what_a_queue_holds_wakes_nobody(queued):
+    """It changes with every pod."""
+    queued.mirror.queues._tell(Change(QUEUE, changed(QUEUE, allocated=(("cpu", "1"),))))
+    queued.mirror.queues._tell(Change(None, QUEUE, initial=True))
+    assert queued.keys == []
+
+
 # ── what is asked for ──
+
+
+@pytest.mark.parametrize("gangs", [True, False])
+async def test_nodes_are_asked_for_by_who_makes_gangs(gangs):
+    mirror = Woken(enable_gang_scheduling=gangs).mirror
+    assert ("nodes" in {i.resource.plural for i in mirror.informers}) is gangs
+    assert (mirror.nodes in mirror.rest) is gangs
+    assert mirror.stores(lambda _: True).room() is None  # not listed yet
 
 
 async def test_only_children_of_jobs_are_asked_for_and_the_selector_is_the_servers(woken):

@@ -10,8 +10,8 @@ from ascendop.gang.admission import Admitted, Waiting, admission
 from . import make  # noqa: TID252  the standard library has a package called test
 
 
-def ask(group=None, *, gang=True, served=True, pods_alive=0, queue=None):
-    return admission(gang=gang, served=served, group=group, pods_alive=pods_alive, queue=queue)
+def ask(group=None, *, gang=True, served=True, pods_alive=0, **of_queue):
+    return admission(gang=gang, served=served, group=group, pods_alive=pods_alive, **of_queue)
 
 
 @pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
@@ -29,25 +29,44 @@ def test_p8_a_phase_that_is_empty_waits_for_the_scheduler():
         "volcano-scheduler is maybe not running, execute command to check the status: "
         "kubectl get pod -n volcano-system -l app=volcano-scheduler"
     )
-    assert "ns/j-U" in got.detail
 
 
-def test_p9_a_pending_gang_waits_for_room_and_says_what_the_scheduler_says():
-    """ascendjob:P9, scheduling:SCH-2, scheduling:SCH-4, scheduling:SCH-31."""
-    got = ask(make.group("Pending", trouble="JobValidateFailed: sp-block is 3"))
-    assert got == Waiting(
-        "PodGroupPending", "the cluster resource is not enough", "JobValidateFailed: sp-block is 3"
-    )
+def test_p9_a_pending_gang_waits_for_room():
+    """ascendjob:P9, scheduling:SCH-2, scheduling:SCH-4."""
+    got = ask(make.group("Pending"))
+    assert got == Waiting("PodGroupPending", "the cluster resource is not enough")
 
 
+@pytest.mark.parametrize("phase", ["", "Pending"])
 @pytest.mark.parametrize(
     ("state", "detail"),
-    [("Open", "full"), ("Closed", "queue q is Closed"), ("", "queue q is not open yet")],
+    [
+        ("Open", ""),
+        ("Closed", "queue q is Closed"),
+        ("Closing", "queue q is Closing"),
+        ("", "queue q is not open yet: is vc-controller-manager running?"),
+    ],
 )
-def test_a_queue_that_is_not_open_is_named(state, detail):
-    """scheduling:SCH-12."""
-    got = ask(make.group("Pending", trouble="full"), queue=make.queue(state))
-    assert isinstance(got, Waiting) and got.detail.startswith(detail)
+def test_a_queue_that_is_not_open_is_named(phase, state, detail):
+    """scheduling:SCH-12, scheduling:P9."""
+    got = ask(make.group(phase), queue=make.queue(state), queues_known=True)
+    assert isinstance(got, Waiting) and got.detail == detail
+
+
+@pytest.mark.parametrize("phase", ["", "Pending"])
+@pytest.mark.parametrize(
+    ("spec", "known", "detail"),
+    [
+        pytest.param(b'{"queue":"q"}', True, "there is no queue q; create it", id="missing"),
+        pytest.param(b'{"queue":"q"}', False, "", id="who cannot read queues calls none missing"),
+        pytest.param(b"{}", True, "", id="no queue at all"),
+    ],
+)
+def test_a_queue_that_is_not_there_is_named(phase, spec, known, detail):
+    """scheduling:SCH-12, scheduling:P10: nobody but the scheduler's log says so otherwise."""
+    got = ask(make.group(phase, spec=spec), queues_known=known)
+    assert isinstance(got, Waiting)
+    assert got.detail.startswith(detail) if detail else got.detail == ""
 
 
 def test_without_a_pod_group_there_is_nothing_to_be_admitted():

@@ -27,6 +27,7 @@ FORMS = {
     "PodGroup": rows.groups_form,
     "Queue": rows.queues_form,
     "PriorityClass": rows.priorities_form,
+    "Node": rows.nodes_form,
     "AscendJob": rows.jobs_form,
 }
 
@@ -49,7 +50,7 @@ def test_an_object_that_has_nothing_but_a_name_is_a_row(kind):
     """runtime:I-34"""
     row = decoded(FORMS[kind], {})
     assert (row.name, row.uid, row.version) == ("j-worker-2", "u", "7")
-    assert row.namespace == ("" if kind in {"Queue", "PriorityClass"} else "ns")
+    assert row.namespace == ("" if kind in {"Queue", "PriorityClass", "Node"} else "ns")
 
 
 @pytest.mark.parametrize("kind", FORMS)
@@ -81,6 +82,33 @@ def test_a_phase_that_nobody_knows_is_a_phase(phase):
 def test_fields_and_values_of_a_later_release_are_skipped(field):
     """runtime:P-22"""
     assert pod(field).uid == "u"
+
+
+@pytest.mark.parametrize(
+    ("ready", "spec", "usable"),
+    [
+        ("True", {}, True),
+        ("True", {"unschedulable": True}, False),
+        ("False", {}, False),
+        ("Unknown", {}, False),
+    ],
+)
+def test_a_node_that_is_not_ready_or_cordoned_has_no_room(ready, spec, usable):
+    conditions = [{"type": "DiskPressure", "status": "False"}, {"type": "Ready", "status": ready}]
+    status = {"conditions": conditions, "allocatable": {"huawei.com/Ascend910": "8", "cpu": 4}}
+    row = decoded(rows.nodes_form, {"spec": spec, "status": status})
+    assert row.usable is usable
+    assert row.allocatable == (("huawei.com/Ascend910", "8"), ("cpu", "4"))
+
+
+def test_a_queue_says_what_it_may_hold_and_what_it_holds():
+    spec = {"parent": "root", "capability": {"huawei.com/Ascend910": 16}}
+    row = decoded(rows.queues_form, {"spec": spec, "status": {"allocated": {"cpu": "1500m"}}})
+    assert row.parent == "root"
+    assert (row.capability, row.allocated) == (
+        (("huawei.com/Ascend910", "16"),),
+        (("cpu", "1500m"),),
+    )
 
 
 def test_the_slot_of_a_pod_is_read_from_its_labels():

@@ -5,7 +5,8 @@
 
 import pytest
 
-from ascendop.sim.placement import World, decide
+from ascendop.sim.amounts import whole
+from ascendop.sim.placement import World, decide, held_by_queue
 
 NPU = "huawei.com/Ascend910"
 
@@ -234,3 +235,24 @@ def test_gates_and_deletion_keep_a_pod_where_it_is():
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     wants = cycle([node("a")], [gated, going], [])
     assert wants.bind == [] and wants.unschedulable == []
+
+
+def test_a_queue_holds_what_its_placed_pods_ask_for():
+    groups = [group("g"), group("other", queue="q"), group("lost", queue="nowhere")]
+    pods = [
+        pod("p0", on="a"),
+        pod("p1", on="a", phase="Succeeded"),
+        pod("p2"),
+        pod("q0", 2, group="other", on="b"),
+        pod("q1", 2, group="other"),
+        pod("x", group="lost", on="b"),
+    ]
+    world = World(
+        nodes=[node("a"), node("b")],
+        pods=pods,
+        groups=groups,
+        queues={"default": "Open", "q": "Open", "idle": "Open"},
+        assumed={"uid-q1": "b"},
+    )
+    npus = {name: whole(amounts, NPU) for name, amounts in held_by_queue(world).items()}
+    assert npus == {"default": 8, "q": 4, "idle": 0}
