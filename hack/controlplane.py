@@ -71,9 +71,10 @@ class ControlPlane:
 
     folder:     gets data, keys, kubeconfigs and one log for each process.
     volcano:    the scheduler configuration (SHARP, OPEN or other); empty for no Volcano processes.
+    groups:     whether Volcano's CRDs are there from the start.
     kwok:       whether fake nodes run pods, by the simulator's stages; `stages` are added.
     apiserver:  further flags of kube-apiserver.
-    Always:     Volcano's CRDs and ours, so that every kind can be stored.
+    Always:     our CRDs, so that every kind can be stored.
     Not:        kube-scheduler; pods that name no other scheduler stay unbound.
     """
 
@@ -82,6 +83,7 @@ class ControlPlane:
         folder: Path,
         *,
         volcano: str = "",
+        groups: bool = True,
         kwok: bool = False,
         stages: Sequence[Path] = (),
         crds: Sequence[Path] | None = None,
@@ -89,6 +91,7 @@ class ControlPlane:
     ) -> None:
         self.folder = folder
         self.volcano = volcano
+        self.groups = groups
         self.kwok = kwok
         self.stages = stages
         self.crds = sorted(CRDS.glob("*.yaml")) if crds is None else crds
@@ -135,7 +138,7 @@ class ControlPlane:
     def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._start_core()
-        self._install_crds()
+        self._install_crds([*(tools.files("volcano-crds") if self.groups else ()), *self.crds])
         if self.volcano:
             self._start_volcano()
         if self.kwok:
@@ -216,21 +219,31 @@ class ControlPlane:
         with self.admin() as admin:
             return admin.ask("GET", "/readyz")[0] == 200  # noqa: PLR2004
 
-    def _install_crds(self) -> None:
+    def install_volcano(self, configuration: str) -> None:
+        """Volcano on a server that was started without: its CRDs, then its processes."""
+        self.volcano = configuration
+        self._install_crds(tools.files("volcano-crds"))
+        self._start_volcano()
+
+    def configure_volcano(self, configuration: str) -> None:
+        """Another configuration for the scheduler that runs, which reads it within a moment."""
+        self.volcano = configuration
+        self._scheduler_conf.write_text(configuration)
+
+    def process(self, name: str) -> Process:
+        """The process of this name that was started last, e.g. vc-scheduler."""
+        return next(each for each in reversed(self.processes) if each.name == name)
+
+    def _install_crds(self, files: Sequence[Path]) -> None:
         with self.admin() as admin:
-            made = [
-                crd
-                for file in (*tools.files("volcano-crds"), *self.crds)
-                for crd in admin.apply_file(file)
-            ]
+            made = [crd for file in files for crd in admin.apply_file(file)]
             for crd in made:
                 name = crd["metadata"]["name"]
                 self._wait(f"CRD {name} is served", partial(_established, admin, name))
 
     def _start_volcano(self) -> None:
         health, scheduler_health, metrics = free_ports(3)
-        # The scheduler watches the folder of its configuration: a log in it means endless reloads.
-        conf = self.folder / "volcano" / "scheduler.conf"
+        conf = self._scheduler_conf
         sockets = self.folder / "volcano-sockets"
         for folder in (conf.parent, sockets):
             folder.mkdir(exist_ok=True)
@@ -264,6 +277,11 @@ class ControlPlane:
         )
         with self.admin() as admin:
             self._wait("Volcano's queue default is open", lambda: _queue_open(admin))
+
+    @property
+    def _scheduler_conf(self) -> Path:
+        # The scheduler watches the folder: a log in it means endless reloads.
+        return self.folder / "volcano" / "scheduler.conf"
 
     def _start_kwok(self) -> None:
         stages = self.folder / "stages.yaml"
