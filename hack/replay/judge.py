@@ -99,6 +99,7 @@ REPEATED = re.compile(
 )
 STALE = re.compile(r"FailedCreatePod|FailedCreateService|MPIJobFailed")
 NO_COMPLETION = {"PyTorchJob", "PaddleJob", "JAXJob", "AscendJob"}
+DECORATED = {"Deployment", "StatefulSet", "Job"}
 TIME = re.compile(r"status\.(?:(?:start|completion)Time|conditions\[(\w+)\]\.last\w+Time)$")
 VERDICT = re.compile(r"status\.conditions\[(Failed|Succeeded|Suspended)\](\.status)?$")
 
@@ -358,6 +359,22 @@ def _ours_alone(d: Difference) -> bool:
     )
 
 
+def seen_sooner(judge: Judge, d: Difference) -> str:
+    """The whole object, or the file, is what the recording shows one entry later."""
+    if judge.kind not in DECORATED or d.entry + 1 >= len(judge.want):
+        return ""
+    got, later, label = judge.got[d.entry], judge.want[d.entry + 1], f"{d.kind}/{d.name}"
+    if d.section == "files":
+        same = d.got != NONE and later.files.get(d.name) == d.got
+    else:
+        same = d.section == "objects" and got.objects.get(label) == later.objects.get(label)
+    return (
+        "the peer sees pods that nobody controls when their workload is touched; we do at once"
+        if same
+        else ""
+    )
+
+
 def selector_by_chance(judge: Judge, d: Difference) -> str:
     return (
         "this tool's README: by chance in the peer"
@@ -375,5 +392,6 @@ RULES: list[Callable[[Judge, Difference], str]] = [
     written_once,
     visible_devices,
     addition,
+    seen_sooner,
     selector_by_chance,
 ]

@@ -52,3 +52,26 @@ def test_a_spoiled_recording_differs_once(spoil):
     got = copy.deepcopy(case.want)
     spoil(got)
     assert len(judged(case, got)) == 1
+
+
+def one_step_sooner(recording):
+    """The table is there before its workload is touched."""
+    first, second = recording["steps"][:2]
+    first["changed"] += second.pop("changed")
+    first["files"] = second.pop("files")
+
+
+def with_another_rank(recording):
+    for change in recording["steps"][0]["changed"]:
+        change["set"] |= {
+            key: "7" for key in change["set"] if key == 'metadata.annotations.["hccl/rankIndex"]'
+        }
+
+
+def test_a_table_of_a_workload_may_come_sooner_but_has_to_be_the_same():
+    case = CASES["decorated/02-decorated-vcjob"]
+    got = copy.deepcopy(case.want)
+    one_step_sooner(got)
+    assert judged(case, got) == []
+    with_another_rank(got)
+    assert {d.name for d in judged(case, got)} == {"vtrain-w-0", "vtrain-w-1"}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ascendop.decorated.kinds import WORKLOADS
 from ascendop.kinds import load_kinds
 from hack.replay.__main__ import Result, show
 from hack.replay.case import load_cases
@@ -23,7 +24,8 @@ from hack.replay.play import Play
 
 RECORDED = Path(__file__).parent / "recorded"
 AT_ONCE = max(2, min(6, (os.cpu_count() or 2)))  # a starved operator looks slow
-SHORT = ("ascendjob/01-", "ascendjob/02-", "ascendjob/03-")
+SHORT = ("ascendjob/01-", "ascendjob/02-", "ascendjob/03-", "decorated/")
+OURS = {*load_kinds(), *(kind.resource.kind for kind in WORKLOADS.values())}
 FLAGS = {
     "": (),
     "--enableGangScheduling=false": ("--no-enable-gang-scheduling",),
@@ -39,7 +41,7 @@ def flags_of(case):
 def is_played(case):
     """Of a kind that we have, with flags that we have, and no answer of a webhook."""
     return (
-        case.job["kind"] in load_kinds()
+        case.job["kind"] in OURS
         and flags_of(case) in FLAGS
         and "denied" not in case.want["created"]
     )
