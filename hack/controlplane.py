@@ -37,6 +37,8 @@ STAGES = ROOT / "ascendop" / "sim" / "stages"
 ADMIN_TOKEN = "admin"
 ATTEMPTS = 3  # a port may be taken between our look and the process's bind
 CONTROLLERS = "garbage-collector,namespace,job,resourcequota,pod-garbage-collector"
+OF_WORKLOADS = "deployment,replicaset,statefulset"
+"""Where nodes run pods; the recordings were made without them."""
 SHARP = """\
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -188,13 +190,14 @@ class ControlPlane:
             *self.apiserver,
         )
         self._wait("kube-apiserver is ready", self._ready)
+        controllers = f"{CONTROLLERS},{OF_WORKLOADS}" if self.kwok else CONTROLLERS
         self._run(
             "kube-controller-manager",
             f"--kubeconfig={self.kubeconfig}",
             "--leader-elect=false",
             "--secure-port=0",
             f"--service-account-private-key-file={key}",
-            "--controllers=" + ",".join(f"{name}-controller" for name in CONTROLLERS.split(",")),
+            "--controllers=" + ",".join(f"{name}-controller" for name in controllers.split(",")),
             # Its default client limits make deletion the slow part of every test.
             "--kube-api-qps=1000",
             "--kube-api-burst=2000",
