@@ -57,8 +57,12 @@ def resource_of(kind: AnyKind) -> Resource:
 class Wake(Protocol):
     """The job is owed a pass."""
 
-    def __call__(self, key: Key, *, priority: int, calm: bool = False) -> None:
-        """calm: nobody waits for it; the pass may wait a moment for what comes with it."""
+    def __call__(self, key: Key, *, priority: int, calm: bool = False, echo: bool = False) -> None:
+        """calm: nobody waits for it; the pass may wait a moment for what comes with it.
+
+        echo: it is a write of our own that comes back; whoever wrote it has read the answer, so
+              the pass may wait for real news.
+        """
         ...
 
 
@@ -232,7 +236,7 @@ class Mirror:
         priority = LOW if low else LOST_POD if lost else 0
         calm = not low and new is not None and is_calm(old, new)
         if new is not None:
-            self._wake_owner(new, priority, calm=calm)
+            self._wake_owner(new, priority, calm=calm, echo=change.ours)
         if old is not None and (new is None or old.owner_uid != new.owner_uid):
             self._wake_owner(old, priority, calm=calm)
 
@@ -250,10 +254,17 @@ class Mirror:
             ):
                 self._to.wake(Key(name, job.namespace, job.name), priority=0, calm=True)
 
-    def _wake_owner(self, row: Any, priority: int, *, calm: bool) -> None:  # noqa: ANN401  a child
+    def _wake_owner(
+        self,
+        row: Any,  # noqa: ANN401  a child
+        priority: int,
+        *,
+        calm: bool,
+        echo: bool = False,
+    ) -> None:
         if row.owner_kind in self._kinds:
             key = Key(row.owner_kind, row.namespace, row.owner_name)
-            self._to.wake(key, priority=priority, calm=calm)
+            self._to.wake(key, priority=priority, calm=calm, echo=echo)
 
     def _queue_changed(self, change: Change[QueueView]) -> None:
         """A queue that opens, closes, comes or goes concerns the jobs that wait in it.
@@ -276,7 +287,8 @@ class Mirror:
                 self._to.job_is_new(key)
             low = change.initial or change.unchanged
             priority = LOW if low else DELETED if change.new is None else 0
-            self._to.wake(key, priority=priority, calm=not low and _is_status(change))
+            calm = not low and _is_status(change)
+            self._to.wake(key, priority=priority, calm=calm, echo=change.ours)
 
         return changed
 
@@ -290,8 +302,8 @@ def is_calm(old: Any, new: Any) -> bool:  # noqa: ANN401  two rows of a kind, or
     """Whether this is one of many changes that come together, and nothing was lost by it.
 
     A new child is most often one that we have just made; pods of a gang start and end together.
-    A pod that failed is to be replaced, clusterd waits for what it asked for, and a PodGroup's new
-    phase lets pods be made.
+    A pod that failed is to be replaced, clusterd waits for what it asked for, and a PodGroup that
+    is let in lets pods be made; how it fares from then on is told by its pods.
     """
     if old is None:
         return True
@@ -300,7 +312,7 @@ def is_calm(old: Any, new: Any) -> bool:  # noqa: ANN401  two rows of a kind, or
             urgent = new.deleting or new.phase == "Failed"
             return not urgent and not new.annotation(keys.OPERATOR_ACTION)
         case GroupView():
-            return bool(new.phase == old.phase)
+            return new.phase == old.phase or old.phase not in {"", "Pending"}
         case _:
             return False
 

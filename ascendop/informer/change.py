@@ -52,6 +52,8 @@ class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """Gone, but nobody saw it go: `old` is the last known state, and need not be its final one."""
     synthetic: bool = False
     """Not from the server's stream: what reads showed of our own writes is withdrawn."""
+    ours: bool = False
+    """`new` is what the server answered to a write of our own: reads have shown it since then."""
 
     @property
     def row(self) -> T:

@@ -129,9 +129,10 @@ class Shard(Generic[T]):
         if old is not None and old.uid == row.uid and _is_replay(row, old):
             self._observer.count("replays_dropped_total")
             return self._moved_to(row.version)
+        ours = self._is_ours(key, row)
         self._set(key, old, row)
         if old is None or old.uid == row.uid:
-            changes = [Change(old, row)]
+            changes = [Change(old, row, ours=ours)]
         else:
             changes = [Change(old, None, inferred=True), Change(None, row)]
         return changes + self._moved_to(row.version)
@@ -233,6 +234,12 @@ class Shard(Generic[T]):
             return
         self._seq += 1
         heapq.heappush(self._passing, (number, self._seq, call))
+
+    def _is_ours(self, key: ObjectKey, row: T) -> bool:
+        """Whether this is word for word what a write of our own was answered with."""
+        entry = self._overlay.get(key) if self._overlay else None
+        known = None if entry is None else entry.row
+        return known is not None and (known.uid, known.version) == (row.uid, row.version)
 
     def _put(self, key: ObjectKey, entry: Written[T]) -> None:
         before = self.get(key)

@@ -47,6 +47,7 @@ from ascendop.telemetry.phases import Phases, Tracer
 IN_PLACE: Final = 3
 """Conflicts over a status that are settled at once; more would be a war with another writer."""
 JITTER_S: Final = (0.01, 0.05)
+_AT_ONCE: Final = Finished(after_s=0.0)
 SOON_S: Final = 1.0  # the cache will have in a moment what the server has
 
 
@@ -115,15 +116,20 @@ class Controller(Passes):
         self._untold: dict[Key, tuple[str, tuple[Written, ...]]] = {}
         """What was done and not told yet, because the status was not written; with the UID."""
 
-    def rest_s(self, key: Key) -> float:
+    def rest_s(self, key: Key, *, echo: bool = False) -> float:
         """How long a pass for which nobody waits may gather further changes."""
-        return self._pace.rest_s(key)
+        return self._pace.rest_s(key, echo=echo)
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one job."""
         phases = Phases(asyncio.get_running_loop().time, self._tracer)
         try:
-            return await self._reconcile(key, phases)
+            outcome = await self._reconcile(key, phases)
+            if (
+                outcome == _AT_ONCE
+            ):  # a turn in the queue may be long, and a gang waits for the rest
+                outcome = await self._reconcile(key, phases)
+            return outcome
         finally:
             phases.finish(self._log)
 
@@ -236,10 +242,12 @@ class Controller(Passes):
         patch = merge_patch(s.status, conclusion.status)
         if patch:
             now = asyncio.get_running_loop().time()
-            wait_s = self._pace.wait_s(key, now)
             urgent = not s.conditions or done.failures or _tells_of_a_turn(s.status, conclusion)
-            if wait_s > 0 and not urgent:
-                return wait_s
+            if not urgent:
+                counters = _is_progress(patch, conclusion)
+                wait_s = self._pace.wait_s(key, now, counters=counters)
+                if wait_s > 0:
+                    return wait_s
             await self._executor.status(key, job_resource(s), version or s.row.version, patch)
             self._pace.wrote(key, now)
         if patch or done.written:
@@ -267,7 +275,7 @@ class Controller(Passes):
         if done.failures:
             return outcome_of_failures(done.failures)
         if plan.at_once:
-            return Finished(after_s=0.0)
+            return _AT_ONCE
         again_s = plan.again_after_s
         if plan.table is not None:
             if plan.table.waits:
@@ -286,6 +294,12 @@ def _tells_of_a_turn(before: Object, conclusion: Conclusion) -> bool:
     after = conclusion.status
     restarts = is_restarting(after) and not is_restarting(before)
     return is_final(after) or is_suspended(after) != is_suspended(before) or restarts
+
+
+def _is_progress(patch: Object, conclusion: Conclusion) -> bool:
+    """Pods of a gang start one after the other: how many run is another number in a moment."""
+    last = (conclusion.status.get("conditions") or [{}])[-1]
+    return patch.keys() <= {"replicaStatuses", "conditions"} and last.get("type") == "Running"
 
 
 def _not_after(outcome: Outcome, wait_s: float | None) -> Outcome:

@@ -13,12 +13,16 @@ K = TypeVar("K", bound=Hashable)
 
 GATHER_S: Final = 0.02
 """A gang's pods change together: so long a pass waits for the rest of them."""
+ECHO_S: Final = 0.25
+"""Our own write comes back, and most often something real comes right after it: the scheduler lets
+the gang in, its pods start. One pass then sees both."""
 SHARE: Final = 3.0
 """Times as long as its last decision took, a job rests when nothing was lost: one of thousands of
 pods leaves room for the others, and sees its pods start in tens of passes and not in thousands."""
 STATUS_S: Final = 0.25
 """Between two writes of a status: those who watch jobs are people and other controllers, who see
-no more; and a thousand pods that start together are a few writes."""
+no more; and a thousand pods that start together are a few writes. Counters gather for as long from
+the first that differs, so that a small gang that starts is one write and not two."""
 
 
 @dataclass(slots=True)
@@ -27,6 +31,8 @@ class _Known:
     """What the last decision took."""
     wrote_at: float = -STATUS_S
     """Loop time of the last write of the status."""
+    differs_since: float | None = None
+    """Loop time at which counters first differed from what was written; None when none did."""
 
 
 class Pace(Generic[K]):
@@ -41,21 +47,33 @@ class Pace(Generic[K]):
 
     def wrote(self, key: K, now: float) -> None:
         """A status was written."""
-        self._known.setdefault(key, _Known()).wrote_at = now
+        known = self._known.setdefault(key, _Known())
+        known.wrote_at, known.differs_since = now, None
 
     def forget(self, key: K) -> None:
         """The job is gone."""
         self._known.pop(key, None)
 
-    def rest_s(self, key: K) -> float:
-        """How long a pass for which nobody waits may gather further changes."""
-        known = self._known.get(key)
-        return GATHER_S if known is None else max(GATHER_S, SHARE * known.took_s)
+    def rest_s(self, key: K, *, echo: bool = False) -> float:
+        """How long a pass for which nobody waits may gather further changes.
 
-    def wait_s(self, key: K, now: float) -> float:
-        """Until a status that nobody waits for may be written; 0 for now."""
-        known = self._known.get(key)
-        return 0.0 if known is None else max(0.0, known.wrote_at + STATUS_S - now)
+        echo:  all that is known to have changed is what we wrote ourselves.
+        """
+        known, least_s = self._known.get(key), ECHO_S if echo else GATHER_S
+        return least_s if known is None else max(least_s, SHARE * known.took_s)
+
+    def wait_s(self, key: K, now: float, *, counters: bool) -> float:
+        """Until a status that nobody waits for may be written; 0 for now.
+
+        counters:  it says no more than how many pods run by now.
+        """
+        known = self._known.setdefault(key, _Known())
+        since = known.wrote_at
+        if counters:
+            if known.differs_since is None:
+                known.differs_since = now
+            since = max(since, known.differs_since)
+        return max(0.0, since + STATUS_S - now)
 
     def __len__(self) -> int:
         """Keys that are known."""

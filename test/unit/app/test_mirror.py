@@ -43,6 +43,12 @@ def test_a_write_of_what_we_read_says_something_new(fields):
         pytest.param(POD, changed(POD, deleting=True), False, id="so is one that is going"),
         pytest.param(GROUP, changed(GROUP, trouble="full"), True, id="why a gang waits can wait"),
         pytest.param(GROUP, changed(GROUP, phase="Inqueue"), False, id="a gang that is let in"),
+        pytest.param(
+            changed(GROUP, phase="Inqueue"),
+            changed(GROUP, phase="Running"),
+            True,
+            id="that its pods run is known from the pods",
+        ),
     ],
 )
 def test_only_what_somebody_waits_for_is_urgent(old, new, want):
@@ -58,6 +64,7 @@ class Woken:
     def __init__(self, **settings):
         self.keys = []
         self.calm = []
+        self.echoes = []
         self.new = []
         self.gone = []
         self.mirror = Mirror(
@@ -71,9 +78,10 @@ class Woken:
             ),
         )
 
-    def wake(self, key, *, priority, calm=False):
+    def wake(self, key, *, priority, calm=False, echo=False):
         self.keys.append((key, priority))
         self.calm.append(calm)
+        self.echoes.append(echo)
 
     def pod(self, old, new, **flags):
         self.mirror.pods._tell(Change(old, new, **flags))
@@ -103,6 +111,15 @@ def key(name="job", kind="AscendJob"):
 async def test_a_pod_wakes_the_job_of_its_controller_whether_that_is_known_or_not(woken):
     """runtime:I-44 runtime:W-16: the cache holds no job at all."""
     assert woken.pod(None, owned()) == [(key(), 0)]
+
+
+async def test_a_write_of_ours_that_comes_back_wakes_its_job_without_haste(woken):
+    """runtime:W-2: whoever wrote it has read the answer; a pass has still to look at the whole."""
+    woken.pod(None, owned(), ours=True)
+    woken.job(JOB, msgspec.structs.replace(JOB, version="6", status=b"{}"), ours=True)
+    woken.pod(owned(), owned(phase="Running"))
+    assert woken.calm == [True, True, True]
+    assert woken.echoes == [True, True, False]
 
 
 async def test_a_pod_of_somebody_elses_wakes_nobody(woken):

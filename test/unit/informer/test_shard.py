@@ -218,6 +218,16 @@ def test_an_own_write_is_read_at_once_by_key_and_by_index(row):
     assert {r.name for r in shard.rows()} == {"a", "b"}
 
 
+def test_an_own_write_that_comes_back_is_told_as_ours_and_what_others_made_of_it_is_not(row):
+    shard = listed(row(version=5))
+    shard.note(row(version=12), 0.0)
+    shard.note(row("b", 13), 0.0)
+    (back,) = shard.upsert(row(version=12))
+    (changed,) = shard.upsert(row("b", 14))
+    (again,) = shard.upsert(row(version=15))
+    assert (back.ours, changed.ours, again.ours) == (True, False, False)
+
+
 def test_an_own_delete_hides_the_object_and_not_its_successor(row):
     """runtime:W-2 runtime:W-4"""
     shard = listed(row(version=5, uid="u1"))

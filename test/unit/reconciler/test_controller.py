@@ -11,11 +11,12 @@ import pytest
 from ascendop.apply.files import SharedDirectoryError
 from ascendop.errors import AscendopError, NotLeaderError, StaleCacheError
 from ascendop.kube.errors import BusyError, ConflictError, ForbiddenError, TransportError
-from ascendop.kube.resource import PODS, Key
+from ascendop.kube.resource import CRDS, PODS, Key
 from ascendop.reconciler import outcome
 from ascendop.reconciler.outcome import Finished, GaveUp, Later, TryAgain
 from ascendop.reconciler.pace import STATUS_S
 from ascendop.sim.answers import RefusedError
+from ascendop.sim.volcano import build_definitions
 
 from .. import make  # noqa: TID252  the standard library has a package called test
 from ..town import (  # noqa: TID252  test is in the standard library too
@@ -328,6 +329,44 @@ async def test_a_status_is_written_four_times_a_second_at_most(town):
     assert min(gaps) >= STATUS_S - 1e-6
     assert 5 <= len(times) <= 12
     assert status["replicaStatuses"]["Worker"]["active"] == 39, "the last state is not lost"
+
+
+async def test_a_small_gang_that_starts_is_three_status_writes(town):
+    """runtime:W-19: made, begun, running; pods that start one after the other are one of them."""
+    for definition in build_definitions():
+        await town.hands.create(CRDS, definition)
+    async with town.running(town.operator(enable_gang_scheduling=True)):
+        await town.create(Master=1, Worker=4)
+        await asyncio.sleep(1)
+        await town.let_in()
+        await town.until_pods(5)
+        await asyncio.sleep(1)
+        for name in await town.pods():
+            await town.turn("Running", name)
+            await asyncio.sleep(0.04)
+        await asyncio.sleep(2)
+        active = (await town.job())["status"]["replicaStatuses"]["Worker"]["active"]
+        written = len(status_patches(town.wire))
+    assert (active, written) == (4, 3)
+
+
+async def test_pods_follow_their_service_without_another_turn_in_the_queue(town):
+    """runtime:12.4: a gang is finished before the next one is begun."""
+    operator = town.operator()
+    turns = 0
+    hand_out = operator.queue.get
+
+    async def counted():
+        nonlocal turns
+        key = await hand_out()
+        turns += not await town.pods()
+        return key
+
+    operator.queue.get = counted
+    async with town.running(operator):
+        await town.create(Master=1, Worker=1)
+        await town.until_pods(2)
+    assert turns == 1
 
 
 async def test_neither_the_first_status_nor_an_end_waits(town):
