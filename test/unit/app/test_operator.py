@@ -110,7 +110,7 @@ async def test_a_reconcile_that_takes_longer_than_the_grace_is_cut_off(town):
 
 
 async def test_a_follower_writes_nothing_but_the_lease_and_takes_over_warm(town):
-    """runtime:L-10 runtime:L-12"""
+    """ascendjob:W-41 runtime:L-10 runtime:L-12"""
     first, second = (town.operator(n, leader_elect=True) for n in ("a", "b"))
     async with town.running(first) as stop_first:
         await asyncio.sleep(1)
@@ -193,7 +193,7 @@ async def test_nothing_is_written_while_nothing_happens(town, gang):
 
 
 async def test_a_job_that_is_made_again_under_its_name_gets_pods_of_its_own(town):
-    """runtime:W-9 runtime:W-11, pitfalls 51 and 59"""
+    """ascendjob:W-9 runtime:W-9 runtime:W-11, pitfalls 51 and 59"""
     async with town.running(town.operator()):
         await town.create()
         await town.until_pods(2)

@@ -72,7 +72,7 @@ async def test_a_predecessor_on_its_way_out_is_waited_for(bench):
 
 
 async def test_a_child_of_an_earlier_job_of_the_same_name_is_garbage_to_wait_for(bench):
-    """runtime:W-9 runtime:W-16: answer 3, an older uid."""
+    """ascendjob:W-9 runtime:W-9 runtime:W-16: answer 3, an older uid."""
     await bench.exists(owners=[bench.owner(uid="11111111-2222-3333-4444-555555555555")])
     (failure,) = (await bench.create()).done.failures
     assert failure.waits and failure.leftover
@@ -220,7 +220,7 @@ async def test_a_template_that_always_fails_costs_one_request(bench):
 
 
 async def test_a_set_is_made_by_one_two_four_and_at_most_32_at_a_time(bench):
-    """runtime:W-12 runtime:H-15"""
+    """ascendjob:W-36 runtime:W-12 runtime:H-15"""
     flying, widths = [0], []
 
     async def count(request):

@@ -120,7 +120,7 @@ async def test_r23_a_table_that_stands_costs_not_even_a_read(shelf):
 
 
 async def test_r27_another_operator_finds_the_same_table_and_writes_nothing(shelf):
-    """ascendjob:R27: after a restart the version is not 0 again."""
+    """ascendjob:W-7 ascendjob:R27: after a restart the version is not 0 again."""
     await shelf.provide()
     await shelf.fulfil(wish())
     await asyncio.sleep(100)
@@ -130,7 +130,7 @@ async def test_r27_another_operator_finds_the_same_table_and_writes_nothing(shel
 
 
 async def test_r19_a_config_map_that_comes_later_is_filled_at_the_next_look(shelf):
-    """ascendjob:R19."""
+    """ascendjob:W-6 ascendjob:R19."""
     assert await shelf.fulfil(wish()) == LOOK_AGAIN.first_s
     await shelf.provide()
     await asyncio.sleep(LOOK_AGAIN.first_s / 2)
@@ -171,7 +171,7 @@ async def test_what_was_never_complete_is_not_withdrawn(shelf, before):
 
 
 async def test_a_write_that_failed_is_tried_again(shelf):
-    """Section 6.8: the original forgets it until the pods change."""
+    """ascendjob:W-6: Section 6.8: the original forgets it until the pods change."""
     await shelf.provide()
     shelf.wire.before.append(reset(is_write("PATCH", "configmaps", NAME), times=1))
     with pytest.raises(TransportError):
@@ -197,7 +197,7 @@ async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unseen(shel
 
 
 async def test_a_table_that_no_config_map_holds_says_what_to_do(shelf):
-    """Section 6.9."""
+    """ascendjob:W-40"""
     await shelf.provide()
     with pytest.raises(TooLargeError, match="mount a shared directory by a volume named ranktable"):
         await shelf.fulfil(wish("x" * (MAX_TABLE + 1)))
@@ -258,7 +258,7 @@ async def test_r23_r27_an_equal_file_is_not_written_again(share):
 
 @pytest.mark.real_time
 async def test_a_reader_of_the_old_file_keeps_the_old_file(share):
-    """Section 6.10: replaced by rename, so that nobody reads half a table."""
+    """ascendjob:W-17: Section 6.10: replaced by rename, so that nobody reads half a table."""
     await share.fulfil(wish(directory="ns.j"))
     with (share.root / "ns.j" / "hccl.json").open() as reader:
         await share.fulfil(wish(NEW, directory="ns.j"))
@@ -267,7 +267,7 @@ async def test_a_reader_of_the_old_file_keeps_the_old_file(share):
 
 @pytest.mark.real_time
 async def test_r22_the_end_of_a_job_takes_its_files_along(share):
-    """ascendjob:R22."""
+    """ascendjob:W-48 ascendjob:R22."""
     await share.fulfil(wish(directory="ns.j"))
     await share.tables.forget(UID, "ns", "j")
     assert list(share.root.iterdir()) == []
@@ -275,7 +275,7 @@ async def test_r22_the_end_of_a_job_takes_its_files_along(share):
 
 @pytest.mark.real_time
 async def test_files_of_a_job_that_ended_while_nobody_looked_are_swept(share):
-    """Section 6.10: the original leaves them for ever."""
+    """ascendjob:W-48: Section 6.10: the original leaves them for ever."""
     for name in ("gone", "alive"):
         await share.tables.fulfil("ns", name, wish(directory=f"ns.{name}"))
     (share.root / "by.hand").mkdir()
@@ -285,7 +285,7 @@ async def test_files_of_a_job_that_ended_while_nobody_looked_are_swept(share):
 
 @pytest.mark.real_time
 async def test_a_symbolic_link_does_not_lead_us_elsewhere(share, tmp_path_factory):
-    """Section 6.10: the share belongs to users, and we may write to more than they."""
+    """ascendjob:W-18: the share belongs to users, and we may write to more than they."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (share.root / "ns.j").symlink_to(elsewhere)
     with pytest.raises(SharedDirectoryError, match="symbolic link"):

@@ -250,6 +250,7 @@ def test_a_device_annotation_that_cannot_be_read_is_told_with_pod_and_place():
 
 
 def test_w_10_a_rival_keeps_the_table_and_the_user_is_told():
+    """ascendjob:W-10"""
     got = decided(ranked((1, 0), (2, 1)), rival="AscendJob")
     assert got.table is None and "belongs to the AscendJob serve" in got.note.note
 

@@ -125,7 +125,7 @@ async def test_x5_the_annotations_of_the_template_win(yard):
 
 
 async def test_x6_an_ascend_job_and_a_deployment_of_one_name_are_both_handled(yard):
-    """W-10: the job's table is the job's; the Deployment has its ranks, and its user is told."""
+    """ascendjob:W-10: the table is the job's; the Deployment has its ranks, its user is told."""
     operator = yard.operator()
     async with yard.running(operator):
         serve = await yard.add(make.deployment("j"))
@@ -212,6 +212,7 @@ async def test_w_29_an_edit_counts_at_once(yard):
 
 
 async def test_w_41_volcano_may_come_later_and_go_again(yard):
+    """ascendjob:W-41"""
     operator = yard.operator()
     async with yard.running(operator):
         serve = await yard.add(make.deployment())
@@ -227,6 +228,7 @@ async def test_w_41_volcano_may_come_later_and_go_again(yard):
 
 
 async def test_w_38_pods_are_watched_where_such_a_workload_is_and_as_long(yard):
+    """ascendjob:W-38 ascendjob:W-39: and no pod without the label is heard of."""
     operator = yard.operator()
     async with yard.running(operator):
         plain = await yard.add(make.deployment("plain", labels={}), config_map=False)
@@ -301,6 +303,7 @@ async def test_a_new_leader_gives_no_rank_that_its_cache_has_not_seen_given(yard
 
 
 async def test_w_31_ranks_are_written_side_by_side_and_bounded(yard):
+    """ascendjob:W-31"""
     operator = yard.operator()
     flying, most = [0], [0]
 

@@ -106,8 +106,8 @@ def test_a_case_is_covered_by_the_name_of_a_test_or_of_a_parameter(tmp_path):
     file.write_text(TESTS)
     assert check_cases.named(file, "ascendjob") == {"P4", "P5", "V1", "D1", "D2"}
     assert list(check_cases.missing(document, tmp_path)) == [
-        "ascendjob:X9 has no test in test/unit with its name: four",
-        "ascendjob:D1 has no test in test/e2e with its name: two",
+        f"{document.stem}:X9 has no test in test/unit with its name: four",
+        f"{document.stem}:D1 has no test in test/e2e with its name: two",
     ]
 
 

@@ -220,7 +220,7 @@ def test_the_collector_visits_none_of_many_rows():
 
 
 def test_a_row_cannot_be_changed_27():
-    """runtime:I-32"""
+    """ascendjob:W-25 runtime:I-32"""
     row = form_of_metadata().decode_event(line("ADDED", OBJECT)).row
     with pytest.raises(AttributeError):
         row.name = "other"

@@ -205,7 +205,7 @@ def test_a_job_keeps_what_it_does_not_understand():
 
 @pytest.mark.parametrize("form", [rows.pods_form, rows.services_form])
 def test_rows_of_hot_kinds_cannot_be_changed_and_cost_the_collector_nothing(form):
-    """runtime:P-14 runtime:I-32"""
+    """ascendjob:W-25 runtime:P-14 runtime:I-32"""
     row = decoded(form, running() if form is rows.pods_form else {}, labels={"a": "b"})
     assert not gc.is_tracked(row)
     with pytest.raises(AttributeError):

@@ -183,7 +183,7 @@ def test_an_unknown_index_is_an_error_and_not_a_scan_30():
 
 
 def test_an_index_read_is_a_snapshot_in_order_of_arrival(row):
-    """runtime:I-31 runtime:I-30"""
+    """ascendjob:W-33 runtime:I-31 runtime:I-30"""
     shard = listed()
     for n, name in enumerate("cab", 11):
         shard.upsert(row(name, n))

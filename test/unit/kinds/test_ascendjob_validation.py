@@ -171,6 +171,7 @@ def test_a_job_that_can_run_is_let_through(obj):
 
 
 def test_every_mistake_is_told_at_once_and_in_one_order():
+    """ascendjob:W-44"""
     obj = job(labels={"scaleout-type": "ib"}, Worker=replica(-1, container("main")), Chief=1)
     paths = [problem.path for problem in problems(obj)]
     assert paths == [
@@ -194,7 +195,7 @@ def test_v1_a_refused_job_fails_with_one_condition_and_one_event_per_mistake():
 
 
 def test_v15_an_unknown_scale_out_has_no_event():
-    """ascendjob:V15"""
+    """ascendjob:W-30 ascendjob:V15"""
     found = make.concluded(decide(make.snapshot(job(labels={"scaleout-type": "ib"}))))
     assert found.events == ()
     assert make.conditions(found)[-1] == ("Failed", "True", "JobValidFailed")
@@ -204,7 +205,7 @@ QUEUED = job(policy={"schedulingPolicy": {"queue": "nope"}})
 
 
 def test_v13_a_queue_that_does_not_exist_fails_the_job():
-    """ascendjob:V13"""
+    """ascendjob:W-4 ascendjob:V13"""
     found = make.concluded(decide(make.snapshot(QUEUED, queue=None)))
     assert make.conditions(found)[-1] == ("Failed", "True", "JobValidFailed")
     message = found.status["conditions"][-1]["message"]
@@ -221,6 +222,7 @@ def test_v13_a_queue_that_does_not_exist_fails_the_job():
     ],
 )
 def test_a_queue_that_does_not_exist_is_not_held_against_the_job_when(of_world):
+    """ascendjob:W-4"""
     found = make.concluded(decide(make.snapshot(QUEUED, queue=None, **of_world)))
     assert "JobValidFailed" not in {reason for _, _, reason in make.conditions(found)}
 

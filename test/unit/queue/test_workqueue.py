@@ -88,7 +88,7 @@ async def test_a_key_whose_delay_ends_is_ordered_by_the_time_it_became_ready():
 
 
 async def test_a_key_that_runs_is_not_handed_out_and_one_added_while_it_runs_is_afterwards():
-    """runtime:Q-2 runtime:Q-3"""
+    """ascendjob:W-1 runtime:Q-2 runtime:Q-3"""
     queue = queue_of()
     queue.add("a")
     assert await take(queue) == "a"

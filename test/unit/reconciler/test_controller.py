@@ -204,7 +204,7 @@ async def test_a_server_that_stays_away_is_worth_a_line_after_the_fifth_time(one
 
 
 async def test_workers_are_as_many_as_were_asked_for_however_many_keys(town):
-    """runtime:Q-19"""
+    """ascendjob:W-31 runtime:Q-19"""
     operator = town.operator(workers=3)
     async with town.running(operator):
         await asyncio.sleep(5)  # whatever begins, has begun
@@ -244,7 +244,7 @@ async def until_patches(town, count):
 
 
 async def test_a_status_that_another_writer_changed_is_decided_again_in_place(town):
-    """runtime:W-17 runtime:W-18, pitfall 60: the other's condition stays."""
+    """ascendjob:W-16 runtime:W-17 runtime:W-18, pitfall 60: the other's condition stays."""
     operator = town.operator()
     theirs = {
         "type": "Watched", "status": "True", "reason": "r", "message": "m",
@@ -276,7 +276,7 @@ async def test_a_status_that_another_writer_changed_is_decided_again_in_place(to
 
 
 async def test_a_war_over_a_status_is_left_to_the_queue_after_three_times(town):
-    """runtime:W-17"""
+    """ascendjob:W-16 runtime:W-17"""
     operator = town.operator()
     stale = RefusedError(409, "Conflict", "the object has been modified")
     async with town.running(operator):

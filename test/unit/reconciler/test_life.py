@@ -39,7 +39,7 @@ def test_s1_one_running_pod_makes_a_job_run():
 
 
 def test_s2_a_job_succeeds_when_all_pods_have():
-    """ascendjob:S2: then its PodGroup goes and its pods stay."""
+    """ascendjob:W-30 ascendjob:S2: then its PodGroup goes and its pods stay."""
     seen = turned(running(job()), "Succeeded")
     plan = decide(seen)
     found = make.concluded(plan)
@@ -55,7 +55,7 @@ def test_s2_a_job_succeeds_when_all_pods_have():
 
 
 def test_s3_a_pending_worker_is_no_success():
-    """ascendjob:S3"""
+    """ascendjob:W-13 ascendjob:S3"""
     found = concluded(job(), pod("master", 0, "Succeeded"), pod("worker", 0, "Pending"))
     assert "Succeeded" not in {type_ for type_, _, _ in make.conditions(found)}
 
@@ -126,6 +126,7 @@ def test_pending_pods_go_at_the_end_whatever_the_policy():
 
 
 def test_a_finished_job_is_cleaned_once():
+    """ascendjob:W-35"""
     seen = turned(running(job(policy={"cleanPodPolicy": "All"})), "Succeeded")
     for _ in range(2):
         seen = after(seen, decide(seen))
@@ -143,7 +144,7 @@ def test_f11_a_scheduled_deletion_comes_when_its_time_has_come():
 
 
 def test_f12_a_deadline_is_kept_to_the_second():
-    """ascendjob:F12"""
+    """ascendjob:W-45 ascendjob:F12"""
     seen = running(job(policy={"activeDeadlineSeconds": 60}))
     assert decide(seen).again_after_s == 60
     due = after(seen, decide(seen), now=make.later(60))
@@ -230,7 +231,7 @@ def test_how_many_losses_a_job_bears(labels, policy, want):
 
 
 def test_an_operator_that_starts_anew_counts_a_loss_once():
-    """W-7: the count stands in the cluster before the pods are replaced."""
+    """ascendjob:W-7: the count stands in the cluster before the pods are replaced."""
     seen = gone(running(job()), "j-worker-0")
     plan = decide(seen)
     patched = after(seen, plan.__class__(conclude=plan.conclude, steps=plan.steps[:1]))
@@ -313,6 +314,7 @@ def test_pods_that_end_do_not_end_the_restart():
 
 
 def test_a_suspended_job_has_no_pods_and_says_so_once():
+    """ascendjob:W-45"""
     seen = running(job())
     asleep = make.snapshot(
         job(policy={"suspend": True}), pods=seen.pods, group=seen.group, status=seen.status

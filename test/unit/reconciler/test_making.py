@@ -84,6 +84,7 @@ def test_while_the_gang_waits_nothing_but_its_group_is_made(phase, reason, messa
 
 
 def test_a_job_that_goes_on_waiting_is_not_written_again():
+    """ascendjob:W-34"""
     seen = make.snapshot(job(), services=(), group="Pending")
     waiting = make.concluded(decide(seen)).status
     later = make.snapshot(job(), services=(), group="Pending", status=waiting, now=make.later(3600))
@@ -251,7 +252,7 @@ def test_d10_a_service_without_the_contract_s_port_makes_no_pod():
 
 
 def test_d13_surplus_pods_go_when_a_role_shrinks():
-    """ascendjob:D13"""
+    """ascendjob:W-12 ascendjob:D13"""
     pods = [make.pod("master"), *(make.pod("worker", i) for i in range(4))]
     plan = decide(make.snapshot(job(Master=1, Worker=2), pods=pods))
     assert make.deleted(plan) == ["j-worker-2", "j-worker-3"]

@@ -138,6 +138,38 @@ def pruned(value, schema):
     return kept
 
 
+NEWER = {
+    "spec": {
+        "os": {"name": "linux"},
+        "hostUsers": False,
+        "schedulingGates": [{"name": "a/b"}],
+        "resourceClaims": [{"name": "c", "resourceClaimName": "d"}],
+        "initContainers": [{"name": "side", "restartPolicy": "Always"}],
+        "containers": [
+            {
+                "name": "ascend",
+                "resizePolicy": [{"resourceName": "cpu", "restartPolicy": "NotRequired"}],
+                "resources": {"claims": [{"name": "c"}]},
+                "livenessProbe": {"grpc": {"port": 1}},
+                "volumeMounts": [{"name": "v", "mountPath": "/v", "recursiveReadOnly": "Enabled"}],
+            }
+        ],
+    }
+}
+"""Fields of a pod that the original's schema prunes."""
+
+
+def test_fields_of_newer_pods_are_kept_and_a_container_still_needs_a_name():
+    """ascendjob:W-43"""
+    spec = job_schema(KINDS["AscendJob"])["properties"]["spec"]["properties"]
+    template = spec["replicaSpecs"]["additionalProperties"]["properties"]["template"]
+    assert pruned(NEWER, template) == NEWER
+    jsonschema.validate(NEWER, template)
+    for wrong in ({"spec": {}}, {"spec": {"containers": [{"image": "x"}]}}):
+        with pytest.raises(jsonschema.ValidationError, match="is a required property"):
+            jsonschema.validate(wrong, template)
+
+
 def test_a_status_as_recorded_is_kept():
     want = yaml.safe_load((RECORDED / "ascendjob/01-sample-pytorch-2node.want.yaml").read_text())
     status = want["steps"][-1]["job"]["status"]

@@ -68,7 +68,10 @@ async def test_nothing_is_remembered_of_jobs_that_are_gone():
 
 @pytest.mark.parametrize("replicas", [("a",), ("a", "b")])
 async def test_a_restart_with_running_jobs_writes_nothing(replicas):
-    """runtime:L-12, runtime:L-13: not even a status, when nothing has changed meanwhile."""
+    """Not even a status, when nothing has changed meanwhile.
+
+    ascendjob:W-7 ascendjob:W-8 runtime:L-12 runtime:L-13
+    """
     settings = {"leader_elect": len(replicas) > 1}
     async with running(3, replicas=replicas, settings=settings) as world:
         await on.apply(world, make.job(Master=1, Worker=1))
