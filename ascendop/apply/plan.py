@@ -11,6 +11,7 @@ from typing import Literal
 
 from ascendop.api.model import Object
 from ascendop.kube.resource import Resource
+from ascendop.ranktable.table import NotReady
 
 StepName = Literal[
     "attempt", "group", "services", "pods", "switch", "backup", "clean", "ungroup", "job", "ranks"
@@ -153,8 +154,10 @@ class TableWish:
     """<namespace>.<job> below the shared root; empty when no pod mounts one."""
     only_over_completed: bool = False
     """Write only where a completed table stands: one that never was is not called lost."""
-    waits: str = field(default="", repr=False, compare=False)
-    """Why there is no table yet, with its code, for the log; no part of what is wished."""
+    mounted: bool = False
+    """Pods mount the ConfigMap: without it they do not start."""
+    lacks: NotReady | None = field(default=None, repr=False, compare=False)
+    """Why there is no table yet; no part of what is wished."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ SOFT_SHARE: Final = (
 
 # Labels of workloads that only want a rank table, and of their pods.
 RING_CONTROLLER: Final = "ring-controller.atlas"
+"""Of a ConfigMap, too: it was made for a rank table. Its value, a chip type, is for others."""
 DEPLOY_NAME: Final = "deploy-name"
 """On pods of a Deployment or StatefulSet, by its user: the name of the workload."""
 VOLCANO_JOB_NAME: Final = "volcano.sh/job-name"

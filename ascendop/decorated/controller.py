@@ -13,9 +13,9 @@ from typing import Final, Protocol
 
 from ascendop.api.observed import PodView
 from ascendop.apply.execute import Executor
-from ascendop.apply.files import SharedDirectoryError
 from ascendop.apply.plan import EventNote, Step, TableWish
-from ascendop.apply.tables import Tables, TooLargeError
+from ascendop.apply.standing import standing_of_error
+from ascendop.apply.tables import Tables
 from ascendop.decorated.decide import Decision, decide
 from ascendop.decorated.kinds import WORKLOADS
 from ascendop.decorated.rows import WorkloadRow
@@ -141,8 +141,11 @@ class TableController(Passes):
     async def _keep(self, key: Key, row: WorkloadRow, wish: TableWish) -> float | None:
         try:
             return await self._tables.fulfil(row.namespace, row.uid, wish)
-        except (SharedDirectoryError, TooLargeError) as error:
-            self._say(key, row, _trouble(error))
+        except AscendopError as error:
+            trouble = standing_of_error(error, row.namespace, wish)
+            if trouble is not None:
+                note = f"{trouble.reason}: {trouble.message}"
+                self._say(key, row, EventNote("Warning", "NoRankTable", note))
             raise
 
     def _say(self, key: Key, row: WorkloadRow, note: EventNote | None) -> None:
@@ -153,8 +156,3 @@ class TableController(Passes):
         if self._told.get(key) != saying:
             self._told[key] = saying
             self._recorder.workload_event(key, row, note)
-
-
-def _trouble(error: AscendopError) -> EventNote:
-    code = "TableTooLarge" if isinstance(error, TooLargeError) else "DirectoryUnusable"
-    return EventNote("Warning", "NoRankTable", f"{code}: {error}")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
@@ -24,10 +24,6 @@ from ascendop.ranktable.table import NotReady, Table, TableJob
 from ascendop.ranktable.v2_0 import unknown_scaleout
 
 ENDED: Final = frozenset({"Succeeded", "Failed"})
-SOMEBODYS: Final = frozenset({
-    "DeviceIpUnreadable", "DevicesUnreadable", "RankTwice", "RankUnknown", "ScaleoutTypeUnknown",
-})  # fmt: skip
-"""Reasons that do not go by themselves: somebody has to be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,7 @@ def decide(
         return Decision(table=_wish(row, found.content))
     return Decision(
         table=_withdrawal(row, facts.version, found) if found.withdraw else None,
-        note=_note(found.reason, found.message) if found.reason in SOMEBODYS else None,
+        note=_note(found.reason, found.message) if found.fault else None,
         waits=f"{found.reason}: {found.message}",
     )
 
@@ -119,19 +115,14 @@ def _patch(pod: PodView, rank: int) -> Patch:
 
 
 def _withdrawal(row: WorkloadRow, version: Version, found: NotReady) -> TableWish:
-    why = f"{found.reason}: {found.message}"
-    return _wish(row, initializing(version), only_over_completed=True, waits=why)
+    return replace(_wish(row, initializing(version)), only_over_completed=True, lacks=found)
 
 
-def _wish(
-    row: WorkloadRow, content: str, *, only_over_completed: bool = False, waits: str = ""
-) -> TableWish:
+def _wish(row: WorkloadRow, content: str) -> TableWish:
     return TableWish(
         content,
         config_map=rank_table_config_map(row.name),
         directory=f"{row.namespace}.{row.name}" if row.wants_file else "",
-        only_over_completed=only_over_completed,
-        waits=waits,
     )
 
 

@@ -5,15 +5,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Final
 
 from ascendop.api.observed import PodView
 from ascendop.builder.integers import integer
 from ascendop.builder.labels import BACKUP, DEVICES_910, DEVICES_NPU, POD_TYPE, RANK_INDEX
 from ascendop.ranktable.devices import Device, DeviceAnnotationError, ServerConfig, parse_devices
 from ascendop.ranktable.table import NotReady, TableJob
+
+NAMED: Final = 5
+"""Pods that a message names; it has to stay readable for a job of thousands."""
+AT_PLUGIN: Final = "look at the device plug-in of that node, or delete the pod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +51,8 @@ def gather(job: TableJob, pods: Iterable[PodView]) -> tuple[Server, ...] | NotRe
     try:
         configs = [_config(pod) for pod in seats]
     except DeviceAnnotationError as error:
-        return NotReady("DevicesUnreadable", str(error))
-    return _numbered(seats, configs)
+        return NotReady("DevicesUnreadable", str(error), fault=True)
+    return _twins(job, seats, configs) or _numbered(seats, configs)
 
 
 def _seats(pods: Iterable[PodView]) -> list[PodView] | NotReady:
@@ -56,10 +62,12 @@ def _seats(pods: Iterable[PodView]) -> list[PodView] | NotReady:
         text = pod.annotation(RANK_INDEX)
         index = integer(text)
         if index is None or index < 0:
-            return NotReady("RankUnknown", f"pod {pod.name}: {RANK_INDEX} is {text!r}, not a rank")
+            what = f"pod {pod.name}: {RANK_INDEX} is {text!r}, not a rank"
+            return NotReady("RankUnknown", what, fault=bool(text))
         other = taken.setdefault(index, pod)
         if other is not pod and not _is_backup(pod):
-            return NotReady("RankTwice", f"pods {other.name} and {pod.name} both have rank {index}")
+            what = f"pods {other.name} and {pod.name} both have rank {index}"
+            return NotReady("RankTwice", what, fault=True)
     return [taken[index] for index in sorted(taken)]
 
 
@@ -73,22 +81,66 @@ def _missing(job: TableJob, seats: Sequence[PodView]) -> NotReady | None:
         )
         return NotReady("PodsSurplus", what, withdraw=False)
     if len(known) < job.pods:
-        return NotReady("PodsMissing", f"{len(known)} of {job.pods} pods have devices")
-    without = [pod.name for pod in seats if not pod.ip]
+        without = [pod for pod in seats if not _devices_of(pod)]
+        absent = job.pods - len(seats)
+        what = f"{len(known)} of {job.pods} pods have devices{_named(without, 'none yet')}"
+        return NotReady("PodsMissing", what + (f"; {absent} do not exist" if absent > 0 else ""))
+    without = [pod for pod in seats if not pod.ip]
     if without:
-        what = f"{len(without)} of {job.pods} pods have no IP yet, {without[0]} the first"
+        what = f"{len(without)} of {job.pods} pods have no IP yet{_named(without)}"
         return NotReady("PodIpMissing", what)
     return None
+
+
+def _named(pods: Sequence[PodView], what: str = "") -> str:
+    """The first of these pods with their nodes, which is where somebody has to look."""
+    if not pods:
+        return ""
+    names = ", ".join(f"{pod.name} ({place(pod)})" for pod in pods[:NAMED])
+    more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
+    return f"; {what}: {names}{more}" if what else f": {names}{more}"
+
+
+def place(pod: PodView) -> str:
+    """Where the pod is, for a message."""
+    return f"on {pod.node}" if pod.node else "on no node"
 
 
 def _config(pod: PodView) -> ServerConfig:
     try:
         config = parse_devices(_devices_of(pod))
     except DeviceAnnotationError as error:
-        raise DeviceAnnotationError(f"pod {pod.name}: {error}") from error
+        raise DeviceAnnotationError(f"{_whose(pod)}: {error}; {AT_PLUGIN}") from error
     if not config.devices:
-        raise DeviceAnnotationError(f"pod {pod.name}: no devices - at `$.devices`")
+        raise DeviceAnnotationError(f"{_whose(pod)}: no devices - at `$.devices`; {AT_PLUGIN}")
     return config
+
+
+def _whose(pod: PodView) -> str:
+    key = DEVICES_910 if pod.annotation(DEVICES_910) else DEVICES_NPU
+    return f"pod {pod.name} ({place(pod)}): annotation {key}"
+
+
+def _twins(
+    job: TableJob, pods: Sequence[PodView], configs: Sequence[ServerConfig]
+) -> NotReady | None:
+    """A device that is given twice, in one pod or to two pods of a node: HCCL would hang."""
+    given: dict[tuple[str, str], PodView] = {}
+    for pod, config in zip(pods, configs, strict=True):
+        ids = [device.device_id for device in config.devices]
+        if len(set(ids)) < len(ids):
+            twice = Counter(ids).most_common(1)[0][0]
+            what = f"{_whose(pod)} has device {twice} twice; {AT_PLUGIN}"
+            return NotReady("DeviceTwice", what, fault=True)
+        if job.shared_chips or not pod.node:
+            continue
+        for device in ids:
+            other = given.setdefault((pod.node, device), pod)
+            if other is not pod:
+                pair = f"pods {other.name} and {pod.name} ({place(pod)})"
+                what = f"{pair} both have device {device}; {AT_PLUGIN}"
+                return NotReady("DeviceTwice", what, fault=True)
+    return None
 
 
 def _numbered(pods: Sequence[PodView], configs: Sequence[ServerConfig]) -> tuple[Server, ...]:

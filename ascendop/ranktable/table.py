@@ -10,8 +10,15 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ascendop.api.job import ReplicaSpec
-from ascendop.builder.labels import INFERENCE_APP, INFERENCE_JOB, SCALEOUT_TYPE, SUPER_POD_AFFINITY
-from ascendop.builder.npus import chips, pod_npus
+from ascendop.builder.labels import (
+    INFERENCE_APP,
+    INFERENCE_JOB,
+    NPU_CORE,
+    SCALEOUT_TYPE,
+    SOFT_SHARE,
+    SUPER_POD_AFFINITY,
+)
+from ascendop.builder.npus import asks_for, chips, pod_npus
 from ascendop.builder.superpod import logical_super_pods, super_pod_block
 from ascendop.ranktable.choose import Version, choose_version
 
@@ -33,6 +40,8 @@ class TableJob:
     soft_affinity: bool = False
     """The scheduler decides which pods share a super-pod."""
     inference: bool = False
+    shared_chips: bool = False
+    """Two pods may have one chip: soft sharing, or slices of chips."""
     scaleout: str = ""
     """ROCE, UBOE, or empty to take what the devices offer; version 2.0 only."""
 
@@ -57,6 +66,8 @@ class TableJob:
             super_pods=logical_super_pods(sum(r.count * chips(r.pod_spec) for r in roles), block),
             soft_affinity=labels.get(SUPER_POD_AFFINITY) == "soft",
             inference=INFERENCE_JOB in labels and INFERENCE_APP in labels,
+            shared_chips=all(key in labels for key in SOFT_SHARE)
+            or any(asks_for(role.pod_spec, NPU_CORE) for role in roles),
             scaleout=labels.get(SCALEOUT_TYPE, "").strip().upper(),
         )
 
@@ -79,3 +90,5 @@ class NotReady:
     message: str
     withdraw: bool = True
     """A table written before is wrong now: say `initializing`. Else leave what is there."""
+    fault: bool = False
+    """Time does not help, somebody's hand does; else it may be on its way."""

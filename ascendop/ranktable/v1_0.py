@@ -15,7 +15,7 @@ import msgspec
 
 from ascendop.builder.labels import HARDWARE_TYPE
 from ascendop.ranktable.choose import Version
-from ascendop.ranktable.servers import Server
+from ascendop.ranktable.servers import Server, place
 from ascendop.ranktable.table import COMPLETED, NotReady, TableJob
 
 UNREADABLE: Final = "-1"  # what the device plug-in writes when it could not read an address
@@ -81,6 +81,8 @@ def unreadable_address(servers: Sequence[Server]) -> NotReady | None:
     for server in servers:
         for device in server.devices:
             if device.device_ip == UNREADABLE:
-                what = f"pod {server.pod.name}: the device plug-in could not read the address of "
-                return NotReady("DeviceIpUnreadable", f"{what}device {device.device_id}")
+                pod = f"pod {server.pod.name} ({place(server.pod)})"
+                what = f"{pod}: the device plug-in could not read the IP of {device.device_id}"
+                fix = "give the device an address (hccn_tool), or delete the pod"
+                return NotReady("DeviceIpUnreadable", f"{what}; {fix}", fault=True)
     return None

@@ -50,7 +50,7 @@ def build_2_0(job: TableJob, servers: Sequence[Server]) -> msgspec.Struct | NotR
             number = integer(device.device_id)
             if number is None:
                 what = f"pod {server.pod.name}: device_id {device.device_id!r} is not a number"
-                return NotReady("DevicesUnreadable", what)
+                return NotReady("DevicesUnreadable", what, fault=True)
             levels = _levels(device, *outer)
             ranks.append(Rank(rank_id=rank, local_id=number, device_id=number, level_list=levels))
     return RankTable20(
@@ -66,7 +66,7 @@ def unknown_scaleout(job: TableJob) -> NotReady | None:
     if job.scaleout in SCALEOUT:
         return None
     what = f"scaleout-type is {job.scaleout!r}; it may be ROCE, UBOE or absent"
-    return NotReady("ScaleoutTypeUnknown", what, withdraw=False)
+    return NotReady("ScaleoutTypeUnknown", what, withdraw=False, fault=True)
 
 
 def _outer_layer(job: TableJob, servers: Sequence[Server]) -> tuple[str, int | None]:

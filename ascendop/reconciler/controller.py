@@ -41,6 +41,7 @@ from ascendop.reconciler.pace import Pace
 from ascendop.reconciler.passes import Passes, Reconciles
 from ascendop.reconciler.snapshot import AnySnapshot
 from ascendop.reconciler.status import is_final, is_restarting, is_suspended, merge_patch
+from ascendop.reconciler.table import told
 from ascendop.telemetry.log import Log
 from ascendop.telemetry.phases import Phases, Tracer
 
@@ -166,7 +167,13 @@ class Controller(Passes):
         if executed.trouble is not None:
             raise executed.trouble
         with phases.phase("table"):
-            outcome = await self._outcome(found, executed.done)
+            try:
+                outcome = await self._outcome(found, executed.done)
+            except AscendopError:
+                # What there is to tell is told first; then the table is tried again.
+                outcome = Finished(0.0 if self._has_table_news(found.snapshot) else wait_s)
+                if outcome == Finished():
+                    raise
         return _not_after(outcome, wait_s)
 
     async def _withdraw(self, found: _Pass) -> None:
@@ -198,6 +205,7 @@ class Controller(Passes):
             return None
         if answer is not None:
             snapshot = replace(snapshot, world=replace(snapshot.world, answer=answer))
+        snapshot = replace(snapshot, table=self._tables.standing(snapshot.row.uid))
         found = _Pass(snapshot, decide(snapshot), answer)
         self._pace.decided(key, loop.time() - began_at)
         return found
@@ -270,6 +278,11 @@ class Controller(Passes):
             refused=len(done.failures),
         )
 
+    def _has_table_news(self, s: AnySnapshot) -> bool:
+        """Whether the next pass has something to tell of the rank table."""
+        standing = self._tables.standing(s.row.uid)
+        return standing != s.table and told(s.conditions, standing, s.now) != s.conditions
+
     async def _outcome(self, found: _Pass, done: Done) -> Outcome:
         plan, row = found.plan, found.snapshot.row
         if done.failures:
@@ -278,9 +291,11 @@ class Controller(Passes):
             return _AT_ONCE
         again_s = plan.again_after_s
         if plan.table is not None:
-            if plan.table.waits:
-                self._log.debug("no rank table yet", why=plan.table.waits)
+            if (lacks := plan.table.lacks) is not None:
+                self._log.debug("no rank table yet", why=f"{lacks.reason}: {lacks.message}")
             open_s = await self._tables.fulfil(row.namespace, row.uid, plan.table)
+            if self._has_table_news(found.snapshot):
+                return Finished(after_s=0.0)
             again_s = min((s for s in (again_s, open_s) if s is not None), default=None)
         return Finished(again_s)
 

@@ -55,7 +55,7 @@ from ascendop.reconciler.status import (
     with_state_last,
     with_times,
 )
-from ascendop.reconciler.table import table_wish
+from ascendop.reconciler.table import table_notes, table_wish, told
 from ascendop.reconciler.waiting import Words, say, unplaced, words
 from ascendop.times import parse_time, rfc3339
 
@@ -176,7 +176,9 @@ class _Pass:
     def _wait(self, waiting: Waiting, asked: Step, group: Step) -> Plan:
         s, found = self.s, words(self.s, waiting)
         # A job that has not begun has no table to withdraw; its directory is made all the same.
+        # Nor are its pods late: there are none to be.
         table = None if s.status.get("startTime") else table_wish(s.kind, self.job, ())
+        table = replace(table, lacks=None) if table else None
         return Plan(
             self._waiting(waiting, found),
             _some(asked, group),
@@ -385,6 +387,8 @@ class _Pass:
             elif not missing:
                 stalled, found = unplaced(s, pods)
                 after, said = say(before, s, stalled, found) if stalled else (before, ())
+            heard = told(after, s.table, s.now)
+            said, after = (*said, *table_notes(after, heard)), heard
             ended = verdict is not None and verdict.final
             # From its start on a pod that is not there is lost: so all of them have to be made.
             began = _all_made(missing, done)

@@ -12,7 +12,7 @@ from typing import Final
 
 from ascendop.apply.files import SharedDirectoryError
 from ascendop.apply.plan import Failure
-from ascendop.apply.tables import TooLargeError
+from ascendop.apply.standing import ForeignMapError, TooLargeError
 from ascendop.errors import AscendopError, StaleCacheError
 from ascendop.kube.errors import BusyError, ConflictError, ForbiddenError, TransportError
 from ascendop.telemetry.log import Log
@@ -21,7 +21,8 @@ BUG_PAUSE_S: Final = 60.0  # a bug repeats itself; a minute leaves room for the 
 FORBIDDEN_PAUSE_S: Final = 30.0  # only an administrator helps
 CONFLICT_S: Final = 0.02
 STALE_S: Final = 5.0  # the key is woken when the cache has caught up; this is the insurance
-TABLE_PAUSE_S: Final = 1.0
+SHARE_PAUSE_S: Final = 1.0
+MAP_PAUSE_S: Final = 20.0  # only the user helps, with the ConfigMap or the job
 ODD: Final = 5
 """A server that is busy or away so often in a row is worth a line."""
 
@@ -79,8 +80,10 @@ def outcome_of_error(error: Exception) -> Outcome:
             return Later(STALE_S)
         case ConflictError():
             pause_s = CONFLICT_S
-        case SharedDirectoryError() | TooLargeError():
-            pause_s = TABLE_PAUSE_S
+        case SharedDirectoryError():
+            pause_s = SHARE_PAUSE_S
+        case TooLargeError() | ForeignMapError():
+            pause_s = MAP_PAUSE_S
         case ForbiddenError():
             pause_s = FORBIDDEN_PAUSE_S
         case BusyError():

@@ -15,6 +15,7 @@ from ascendop.api.kind import JobKind, JobView, S
 from ascendop.api.model import Object
 from ascendop.api.observed import GroupView, JobRow, PodView, QueueView, ServiceView
 from ascendop.apply.plan import Answer
+from ascendop.apply.standing import Standing
 from ascendop.errors import InvalidJobError
 from ascendop.gang.room import Room
 from ascendop.gang.scaling import Peer
@@ -72,6 +73,8 @@ class Snapshot(Generic[S]):
     now: datetime
     held: frozenset[str] = frozenset()
     """Names of missing pods that others have, most often an earlier job of the same name."""
+    table: Standing | None = None
+    """How the rank table stood at the end of the last pass; None when nothing is known of it."""
 
     @property
     def conditions(self) -> tuple[Condition, ...]:

@@ -44,7 +44,8 @@ _CALLS: Final = {
     "Failure": _Call(5, "condition Created, Event (Warning)"),
     "EventNote": _Call(1, "Event ({})", type_at=0),
     "Problem": _Call(3, "Event (Warning)", otherwise="InvalidSpec"),
-    "NotReady": _Call(0, "log: why there is no rank table"),
+    "NotReady": _Call(0, "condition RankTableReady, Event (Warning), log at level debug"),
+    "Standing": _Call(0, "condition RankTableReady, Event"),
 }
 _WORDS: Final = {
     "created": "condition Created",

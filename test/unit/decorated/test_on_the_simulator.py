@@ -351,7 +351,7 @@ async def test_a_share_that_cannot_be_written_is_told_once_and_tried_again(yard,
         await yard.add(make.stateful_set(volume=True), config_map=False)
         await asyncio.sleep(60)
         (warning,) = await yard.warnings("StatefulSet")
-        assert warning.startswith("DirectoryUnusable") and "default.store" in warning
+        assert warning.startswith("RankTableNotWritten") and "default.store" in warning
         blocker.unlink()
 
         async def made():

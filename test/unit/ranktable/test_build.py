@@ -47,7 +47,8 @@ class TestWhoTakesPart:
 
     def test_r2_two_pods_on_one_node_are_told_apart_by_their_uids(self):
         """ascendjob:R2."""
-        found = table(make.job(), make.pod(0, node="n"), make.pod(1, node="n"))
+        others = make.config(1, [make.devices(1, 8)[i] for i in (4, 5)])
+        found = table(make.job(), make.pod(0, node="n"), make.pod(1, node="n", config=others))
         assert [s["server_id"] for s in found["server_list"]] == ["uid-0", "uid-1"]
         assert [s["host_ip"] for s in found["server_list"]] == ["10.10.0.0", "10.10.0.1"]
 
@@ -74,7 +75,7 @@ class TestWhoTakesPart:
         """ascendjob:R15."""
         got = reason(make.job(), make.pod(0), make.pod(1, deleting=True))
         assert got.reason == "PodsMissing" and got.withdraw
-        assert got.message == "1 of 2 pods have devices"
+        assert got.message == "1 of 2 pods have devices; 1 do not exist"
 
     def test_r16_a_replaced_pod_gives_the_table_of_the_new_pods(self):
         """ascendjob:R16."""
@@ -100,16 +101,20 @@ class TestWhoTakesPart:
 
 class TestWhyThereIsNone:
     def test_a_pod_without_devices(self):
-        pods = [make.pod(rank, config=None if rank > 2 else make.config) for rank in range(8)]
-        assert reason(make.job(pods=8), *pods).message == "3 of 8 pods have devices"
+        """field-reports:FR-057: which, and where; a job of thousands is not spelled out."""
+        pods = [make.pod(rank, config=None if rank > 1 else make.config) for rank in range(9)]
+        got = reason(make.job(pods=9), *pods)
+        assert got.message == (
+            "2 of 9 pods have devices; none yet: w-2 (on node-2), w-3 (on node-3), "
+            "w-4 (on node-4), w-5 (on node-5), w-6 (on node-6) and 2 more"
+        )
+        assert not got.fault
 
     def test_r3_a_pod_without_ip(self):
-        """ascendjob:R3: built at the event that brings the address."""
-        got = reason(make.job(), make.pod(0), make.pod(1, ip=""))
-        assert (got.reason, got.message) == (
-            "PodIpMissing",
-            "1 of 2 pods have no IP yet, w-1 the first",
-        )
+        """ascendjob:R3 field-reports:FR-057: built at the event that brings the address."""
+        got = reason(make.job(), make.pod(0), make.pod(1, ip="", node=""))
+        assert got.reason == "PodIpMissing"
+        assert got.message == "1 of 2 pods have no IP yet: w-1 (on no node)"
         assert isinstance(rank_table(make.job(), [make.pod(0), make.pod(1)]), Table)
 
     def test_surplus_pods_leave_the_written_table_alone(self):
@@ -142,8 +147,50 @@ class TestWhyThereIsNone:
         got = reason(make.job(version=version), *pods)
         assert got.reason == "DevicesUnreadable" and "w-1" in got.message
 
+    @pytest.mark.parametrize("ids", [("0", "0"), ("3", "7", "3")])
+    def test_a_pod_that_has_a_device_twice(self, ids):
+        """field-reports:FR-063: the table would give two ranks to one chip."""
+        found = [make.devices(1, 1, device_id=id_)[0] for id_ in ids]
+        got = reason(make.job(), make.pod(0), make.pod(1, config=make.config(1, found)))
+        assert got.reason == "DeviceTwice" and got.fault and got.withdraw
+        assert f"pod w-1 (on node-1): annotation {make.ASCEND_910} has device {ids[0]} twice" in (
+            got.message
+        )
+
+    def test_two_pods_of_one_node_that_have_the_same_device(self):
+        """field-reports:FR-063"""
+        pods = [make.pod(0, node="n"), make.pod(1, node="n")]
+        got = reason(make.job(), *pods)
+        assert got.reason == "DeviceTwice" and "pods w-0 and w-1 (on n) both have" in got.message
+
+    def test_chips_that_are_shared_may_be_given_twice(self):
+        pods = [make.pod(0, node="n"), make.pod(1, node="n")]
+        assert isinstance(rank_table(make.job(shared_chips=True), pods), Table)
+
 
 class TestDevices:
+    def test_devices_stay_in_the_order_of_the_annotation_and_keep_their_address(self):
+        """field-reports:FR-063: neither sorted as numbers nor as text."""
+        ids = ("10", "2", "0", "15")
+        found = [make.devices(1, 16)[int(id_)] for id_ in ids]
+        got = rank_table(make.job(pods=1), [make.pod(0, config=make.config(1, found))])
+        assert got.content == (
+            '{"status":"completed","server_list":[{"device":['
+            '{"device_id":"10","device_ip":"192.168.1.10","rank_id":"0"},'
+            '{"device_id":"2","device_ip":"192.168.1.2","rank_id":"1"},'
+            '{"device_id":"0","device_ip":"192.168.1.0","rank_id":"2"},'
+            '{"device_id":"15","device_ip":"192.168.1.15","rank_id":"3"}],'
+            '"server_id":"10.10.0.1","host_ip":"10.10.0.1","container_ip":"10.244.0.0"}],'
+            '"server_count":"1","version":"1.0"}'
+        )
+
+    def test_servers_are_in_the_order_of_their_numbers(self):
+        """field-reports:FR-063: the tenth comes after the second."""
+        pods = [make.pod(rank) for rank in reversed(range(12))]
+        found = table(make.job(pods=12), *pods)
+        hosts = [f"10.10.0.{rank}" for rank in range(12)]
+        assert [server["host_ip"] for server in found["server_list"]] == hosts
+
     def test_unequal_numbers_of_devices_are_counted_through(self):
         """ascendjob:W-24."""
         sizes = [3, 1, 2]
@@ -305,7 +352,7 @@ class TestLayers:
         assert got.reason == "ScaleoutTypeUnknown" and "'IB'" in got.message and not got.withdraw
 
     def test_a_device_id_has_to_be_a_number(self):
-        named = make.config(1, make.devices(1, device_id="npu-0"))
+        named = make.config(1, make.devices(1, 1, device_id="npu-0"))
         job = make.job(version=Version.V2_0)
         got = reason(job, make.pod(0), make.pod(1, config=named))
         assert got.reason == "DevicesUnreadable" and "npu-0" in got.message

@@ -25,7 +25,7 @@ def gangs(draw):
         make.pod(
             rank + shift,
             node=f"node-{rank % crowd}",
-            config=make.config(rank, make.devices(rank, count, levelList=make.levels((0, "UB")))),
+            config=make.config(rank, _own(rank, count)),
             annotations={"super-pod-rank": str(rank % 2), "super-pod-id": str(rank % 3)},
         )
         for rank, count in enumerate(sizes)
@@ -41,6 +41,14 @@ def gangs(draw):
         make.pod(0, name=f"m-{i}", npus=0, config=None) for i in range(draw(st.integers(0, 2)))
     ]
     return job, pods, leaders
+
+
+def _own(rank, count):
+    """Devices that no other pod has, on whichever node."""
+    level = make.levels((0, "UB"))
+    return [
+        make.devices(rank, 1, device_id=str(4 * rank + i), levelList=level)[0] for i in range(count)
+    ]
 
 
 def ids(content):
@@ -82,7 +90,7 @@ def test_a_missing_pod_gives_a_reason_and_no_table(gang, data):
     got = rank_table(job, [*pods[:gone], *pods[gone + 1 :], *leaders])
     assert isinstance(got, NotReady)
     assert got.withdraw
-    assert got.message == f"{len(pods) - 1} of {len(pods)} pods have devices"
+    assert got.message == f"{len(pods) - 1} of {len(pods)} pods have devices; 1 do not exist"
 
 
 @given(gangs())

@@ -79,11 +79,17 @@ def _status(obj):
         (
             {"type": "Created", "status": c["status"]} if c["type"] == "Created" else c
             for c in status["conditions"]
+            if not _is_weather(c)
         ),
         key=lambda c: c["type"] != "Created",
     )
     rest = {key: value for key, value in status.items() if key != "lastReconcileTime"}
     return {"status": {**rest, "conditions": conditions}}
+
+
+def _is_weather(condition):
+    """That a rank table was late, and stands: on a calm day it is not said."""
+    return condition["type"] == "RankTableReady" and condition["status"] == "True"
 
 
 def difference(one, other):
