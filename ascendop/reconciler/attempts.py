@@ -6,16 +6,17 @@
 A pod that is lost comes back with a higher `version` label, and the reschedule budget counts how
 far that label got. The original counts in memory, from deletion events: an operator restart sets
 it to zero (W-7). Here the count stands in an annotation of the job, written *before* the pods are
-replaced, together with the slots that the newest generation consists of and whether they have
-been made: a crash at any moment neither loses a loss nor counts it twice. A pod that the job has
-never had, because it is new in a scale-up or was taken away by a suspension, is not lost either:
-that, too, stands there before the pods change.
+replaced, together with the slots that the newest generation consists of and which of them have
+yet to be made: a crash at any moment neither loses a loss nor counts it twice. A pod that the job
+has never had, because it is new in a scale-up or was taken away by a suspension, is not lost
+either: that, too, stands there before the pods change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import msgspec
 
@@ -27,8 +28,12 @@ class _Stored(msgspec.Struct, omit_defaults=True):
     attempt: int
     slots: list[str] | None = None
     made: bool = True
+    pending: list[str] | None = None
     known: dict[str, int] | None = None
     unanswered_since: str = ""
+
+
+NONE: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +43,29 @@ class Attempts:
     current: int = 0
     slots: frozenset[str] | None = None
     """Pods that were made for it; None for all."""
-    made: bool = True
-    """Every one of them has been seen to exist."""
+    pending: frozenset[str] | None = NONE
+    """Those of them that have not been seen to exist; None for all of `slots`."""
     known: Mapping[str, int] | None = None
     """Pods of each role (in lower case) that the job has had, where no PodGroup says it."""
     unanswered_since: str = ""
     """When a failure began to wait for the scheduler plug-in's word; empty while none does."""
 
+    @property
+    def made(self) -> bool:
+        """Every pod of it has been seen to exist."""
+        return self.pending == NONE
+
     def text(self) -> str:
         """As the annotation has it."""
         slots = None if self.slots is None else sorted(self.slots)
+        pending = sorted(self.pending) if self.pending else None
         known = None if self.known is None else dict(self.known)
-        stored = _Stored(self.current, slots, self.made, known, self.unanswered_since)
+        stored = _Stored(self.current, slots, self.made, pending, known, self.unanswered_since)
         return msgspec.json.encode(stored).decode()
 
     def unmade(self) -> Attempts:
         """The same, when all pods are about to go by our own doing: none of them will be lost."""
-        return replace(self, slots=None, made=False)
+        return replace(self, slots=None, pending=None)
 
 
 def read_attempts(annotation: str, pods: Iterable[PodView]) -> Attempts:
@@ -65,7 +76,14 @@ def read_attempts(annotation: str, pods: Iterable[PodView]) -> Attempts:
         stored = None  # edited by hand: the pods know enough to go on
     if stored is not None:
         slots = None if stored.slots is None else frozenset(stored.slots)
-        return Attempts(stored.attempt, slots, stored.made, stored.known, stored.unanswered_since)
+        pending = None if stored.pending is None else frozenset(stored.pending)
+        return Attempts(
+            stored.attempt,
+            slots,
+            NONE if stored.made else pending,
+            stored.known,
+            stored.unanswered_since,
+        )
     found = tuple(pods)
     newest = max((pod.attempt for pod in found), default=0)
     if newest <= 0:
@@ -91,13 +109,13 @@ def after_switches(
     renamed:  pods that are backups no more, but have a slot under a name of their own, and the
               slot's name.
     """
-    counts = bool(gone) if before.slots is None else not before.slots.isdisjoint(gone)
-    if counts and before.made:
-        return replace(before, current=before.current + 1, slots=frozenset(made))
+    members = frozenset(gone) if before.slots is None else before.slots.intersection(gone)
+    if before.pending is not None and members - before.pending:
+        return replace(before, current=before.current + 1, slots=frozenset(made), pending=NONE)
     if before.slots is None:
         return before
-    members = (renamed.get(name, name) for name in before.slots)
-    return replace(before, slots=frozenset((*members, *made)))
+    named = (renamed.get(name, name) for name in before.slots)
+    return replace(before, slots=frozenset((*named, *made)))
 
 
 def next_attempts(
@@ -121,26 +139,23 @@ def next_attempts(
     if not started:
         return before
     everything, there = frozenset(wanted), frozenset(existing)
+    newest = everything if before.slots is None else before.slots & everything
+    pending = newest if before.pending is None else before.pending
     if added := frozenset(fresh) - there:
         slots = None if before.slots is None else before.slots | added
-        return replace(before, slots=slots, made=False)
-    newest = everything if before.slots is None else before.slots & everything
+        return replace(before, slots=slots, pending=pending | added)
     lost = everything - there
-    if not before.made:
-        if newest <= there - frozenset(ending):
-            return _joined(replace(before, made=True), lost, everything)
-        return _joined(before, lost - newest, everything)
-    if lost & newest:
+    if lost & (newest - pending):
         slots = _named(lost, everything)
-        return replace(before, current=before.current + 1, slots=slots, made=False)
-    return _joined(before, lost, everything)
-
-
-def _joined(before: Attempts, lost: frozenset[str], everything: frozenset[str]) -> Attempts:
-    """Survivors of older generations that are lost now come back as members of the newest."""
-    if not lost or before.slots is None:
+        return replace(before, current=before.current + 1, slots=slots, pending=None)
+    if pending & everything <= there - frozenset(ending):
+        before, pending = replace(before, pending=NONE), NONE
+    joined = lost - newest
+    if not joined or before.slots is None:
         return before
-    return replace(before, slots=_named(before.slots | lost, everything), made=False)
+    # Survivors of older generations that are lost now come back as members of the newest.
+    slots = _named(before.slots | joined, everything)
+    return replace(before, slots=slots, pending=pending | joined)
 
 
 def _named(slots: frozenset[str], everything: frozenset[str]) -> frozenset[str] | None:

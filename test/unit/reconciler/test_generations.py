@@ -143,3 +143,32 @@ def test_a_pod_group_is_changed_only_over_what_was_seen():
     new = make.writes(decide(replace(make.snapshot(job()), group=None)), Apply)
     assert "resourceVersion" in first.object["metadata"]
     assert "resourceVersion" not in new[0].object["metadata"]
+
+
+def test_a_loss_in_the_newest_generation_counts_while_pods_of_older_ones_are_made_again():
+    """As in the original, where every deletion of a pod of the newest version counts.
+
+    Source: ascendjob.md 4.1.2; case ascendjob/05, whose pods are deleted one after the other.
+    """
+    seen = gone(running(), "j-worker-0")
+    seen = settled(seen)
+    assert versions(seen) == {"j-master-0": 0, "j-worker-0": 1}
+    seen = gone(seen, "j-master-0")
+    seen = replace(after(seen, without(decide(seen), "pods")), status=seen.status)
+    seen = settled(gone(seen, "j-worker-0"))
+    assert annotation(seen)["attempt"] == 2
+    assert versions(seen)["j-worker-0"] == 2
+
+
+def test_a_pod_that_was_never_made_is_not_lost_while_another_one_is():
+    seen = gone(running(), "j-master-0", "j-worker-0")
+    seen = replace(after(seen, without(decide(seen), "pods")), status=seen.status)
+    for _ in range(3):
+        seen = replace(after(seen, without(decide(seen), "pods")), status=seen.status)
+    assert annotation(settled(seen))["attempt"] == 1
+
+
+def settled(seen):
+    for _ in range(4):
+        seen = turned(admitted(after(seen, decide(seen))), "Running")
+    return seen
