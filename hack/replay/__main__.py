@@ -28,6 +28,7 @@ from hack.replay.cluster import connect, make_world, world_addresses
 from hack.replay.compare import NONE, Difference
 from hack.replay.judge import Judge
 from hack.replay.play import RANKTABLES, Play
+from hack.replay.right import wrong
 
 HERE = pathlib.Path(__file__).resolve().parent
 MARKS = {"differs": "-", "order": "~", "expected": "=", "follows": "."}
@@ -160,6 +161,7 @@ def judged(case: Case, got: dict, seconds: float, args: argparse.Namespace) -> R
     found = Judge(
         case.job["kind"], case.want, got, case.differs, case.steps, args.strict_events
     ).verdict()
+    found += wrong(case.id, got)
     for d in found:
         if args.strict_order and d.grade == "order":
             d.grade = "differs"

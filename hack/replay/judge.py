@@ -93,6 +93,7 @@ def places(differs: list[dict], count: int) -> list[Place]:
 
 
 # ---------------------------------------------------------------- the recordings' README
+HOT_SWITCH_ENDS = 5  # entry in which the source is deleted
 BUDGET = 25  # events that client-go lets through per object
 REPEATED = re.compile(
     r"ExitedWithCode|Invalid\w+|JobRunning|MPIJobRunning|MPIJobEvicted|MPIJobCreated|\w+Suspended|JobTerminated|SuccessfulDeletePodGroup"
@@ -117,6 +118,7 @@ class Judge:
         strict_events: bool = False,
     ) -> None:
         self.kind, self.steps, self.strict = kind, steps, strict_events
+        self.case = want.get("case", "")
         self.found = compare(want, got)
         self.want, self.got = entries(want), entries(got) if "stopped" not in got else []
         self.places = places(differs, len(self.want))
@@ -383,6 +385,42 @@ def selector_by_chance(judge: Judge, d: Difference) -> str:
     )
 
 
+def bare_status(judge: Judge, d: Difference) -> str:
+    withdrawn = d.got == NONE and re.search(r"json (server_list|server_count|rank_list)", d.path)
+    if not withdrawn:
+        return ""
+    table = judge.got[d.entry].objects.get(f"{d.kind}/{d.name}", {}).get("data", {})
+    says = '"status":"initializing"' in table.get("hccl.json", "")
+    return "README: the bare status, without the old lists" if says else ""
+
+
+# Three cases, where `right.py` says what has to be there instead.
+def first_loss_seen(judge: Judge, d: Difference) -> str:
+    fits = (
+        judge.case == "ascendjob/05-sample-fault-retry"
+        and d.kind == "Pod"
+        and d.path == "metadata.labels.version"
+    )
+    return "which of the deleted pods was missed first is chance" if fits else ""
+
+
+def backup_takes_over(judge: Judge, d: Difference) -> str:
+    fits = (
+        judge.case == "ascendjob/34-hot-switch"
+        and d.entry == HOT_SWITCH_ENDS
+        and (
+            d.path == "status.replicaStatuses.Worker.active"
+            or "hot-worker-1" in (d.name, str(d.want).rpartition(" ")[2])
+        )
+    )
+    return "ascendjob.md W-11: the backup has the index of its source" if fits else ""
+
+
+def budget_survives(judge: Judge, d: Difference) -> str:
+    fits = judge.case == "ascendjob/36-restart-running-with-table" and VERDICT.match(d.path)
+    return "ascendjob.md W-7: the budget survives the restart, and is spent" if fits else ""
+
+
 RULES: list[Callable[[Judge, Difference], str]] = [
     completion_time,
     stale_suspended,
@@ -394,4 +432,8 @@ RULES: list[Callable[[Judge, Difference], str]] = [
     addition,
     seen_sooner,
     selector_by_chance,
+    bare_status,
+    first_loss_seen,
+    backup_takes_over,
+    budget_survives,
 ]

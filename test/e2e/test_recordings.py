@@ -10,6 +10,7 @@ import pytest
 
 from hack.replay.case import load_cases
 from hack.replay.judge import Judge
+from hack.replay.right import RIGHT, wrong
 
 CASES = {case.id: case for case in load_cases([Path(__file__).parent / "recorded"])}
 
@@ -22,6 +23,12 @@ def judged(case, got):
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_recording_does_not_differ_from_itself(case):
     assert judged(case, copy.deepcopy(case.want)) == []
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_the_original_did_there_is_not_right(name):
+    """ascendjob:W-7, ascendjob:W-11: an operator that does the same does not pass."""
+    assert wrong(name, CASES[name].want)
 
 
 def first_pod(recording):

@@ -21,6 +21,7 @@ from hack.replay.case import load_cases
 from hack.replay.cluster import connect, make_world, world_addresses
 from hack.replay.judge import Judge
 from hack.replay.play import Play
+from hack.replay.right import wrong
 
 RECORDED = Path(__file__).parent / "recorded"
 AT_ONCE = max(2, min(6, (os.cpu_count() or 2)))  # a starved operator looks slow
@@ -79,7 +80,8 @@ async def play(plane, replica, cases):
             name = f"replay-{case.id.split('-', 1)[0].replace('/', '-')}"
             got = await Play(api, case, name, addresses, replica.rank_tables, restart).run()
             judge = Judge(case.job["kind"], case.want, got, case.differs, case.steps)
-            results[case.id] = Result(case, time.monotonic() - started, judge.verdict())
+            found = [*judge.verdict(), *wrong(case.id, got)]
+            results[case.id] = Result(case, time.monotonic() - started, found)
 
     async with connect(str(plane.kubeconfig)) as api:
         assert await make_world(api, RECORDED / "world.yaml") == []
