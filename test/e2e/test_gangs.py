@@ -335,6 +335,22 @@ def test_a_job_that_came_while_the_scheduler_was_down_starts_when_it_is_back(clu
     assert len([r for r, _ in job.events if r == "SuccessfulCreatePod"]) == 2
 
 
+def test_a_job_says_that_there_is_no_volcano_and_starts_when_it_is_installed(folder, make_replica):
+    """Without a restart of the operator, and without a touch of the job."""
+    plane = ControlPlane(folder("late"), groups=False, kwok=True)
+    with plane, make_replica(plane, name="late") as replica, plane.admin() as admin:
+        plane.add_node("node-1")
+        job = gang((admin, "default"), "early", 1)
+        job.create()
+        text = says(job, "install Volcano, or turn gang scheduling off")
+        assert "does not serve podgroups.scheduling.volcano.sh" in text
+        assert job.conditions["Created"]["reason"] == "SyncPodGroupFailed" and job.pods == []
+        plane.install_volcano(SHARP)
+        runs(job, 1)
+        assert group_of(job)["spec"]["minMember"] == 1
+        assert replica.process.running
+
+
 # ------------------------------------------------------------ people
 def test_a_pod_group_that_is_deleted_by_hand_comes_back_and_no_pod_goes(cluster):
     """scheduling:P16, scheduling:SCH-24"""
@@ -394,6 +410,29 @@ def test_a_running_gang_grows_and_shrinks_and_grows_beyond_the_room(cluster):
 
 
 # ------------------------------------------------------------ what is left over
+def test_a_quota_for_half_a_gang_binds_no_half_and_is_named(cluster):
+    """scheduling:P21"""
+    admin, where = cluster
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "few", "namespace": where},
+        "spec": {"hard": {"pods": "1"}},
+    }
+    admin.create(quota)
+    path = f"/api/v1/namespaces/{where}/resourcequotas/few"
+    wait_for(
+        "the quota counts", lambda: admin.request("GET", path).get("status", {}).get("hard"), SLOW_S
+    )
+    job = gang(cluster, "half", 2)
+    job.create()
+    says(job, "exceeded quota: few")
+    time.sleep(STILL_S)
+    assert placed(job) == 0 and "Failed" not in job.conditions
+    job.patch(quota, {"spec": {"hard": {"pods": "2"}}})
+    runs(job, 2)
+
+
 @pytest.mark.parametrize(
     "how", ["ended", "failed", "deleted while it waited", "deleted while it ran", "deleted at once"]
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 from ascendop.builder import labels as keys
 from ascendop.leader.gate import AlwaysLeads
 from ascendop.reconciler.attempts import read_attempts
+from hack.invariants import Gangs
 
 from .wire import Wire, is_lease, is_write  # noqa: TID252  the standard library has that name, too
 
@@ -17,6 +18,9 @@ GROUPS = "podgroups.scheduling.volcano.sh"
 JOBS = ("ascendjobs.mindxdl.gitee.com", "pytorchjobs.kubeflow.org")
 STATES = ("Running", "Restarting", "Succeeded", "Failed")
 ENDS = ("Succeeded", "Failed")
+GANGS = ("pods", GROUPS, JOBS[0])
+HALF_S = 300.0
+"""For how long bad weather may keep the scheduler between two bindings of one gang."""
 
 
 class Oracles:
@@ -28,13 +32,21 @@ class Oracles:
         """How often each (job uid, role, index, attempt) was made on time."""
         self._ranks = {}
         self._ended = {}
+        # Here the scheduler writes under the same name as we, so I4 is looked at on the wire.
+        self._gangs = Gangs(manager="", settle_s=HALF_S)
         self.created = Counter()
         """Pods made, by name."""
 
     # The wire.
 
     def heard(self, wire, request):
-        """runtime:S-5 (e), runtime:L-10: only who holds the lease writes, the lease apart."""
+        """runtime:S-5 (e), runtime:L-10: only who holds the lease writes, the lease apart.
+
+        scheduling:I4, scheduling:SCH-17: no PUT of a PodGroup, and no status of one.
+        """
+        if "/podgroups" in request.path and is_write(request):
+            assert request.method != "PUT", f"{wire.who} replaces a PodGroup: {request}"
+            assert b'"status"' not in (request.body or b""), f"{wire.who} writes its status"
         gate = getattr(self._replica(wire).operator.elector, "gate", AlwaysLeads())
         if is_lease(request) or not is_write(request) or isinstance(gate, AlwaysLeads):
             return
@@ -52,10 +64,20 @@ class Oracles:
     # The server.
 
     def changed(self, table, change):
+        """Of the gangs: scheduling:I1 to scheduling:I5."""
+        if table in GANGS:
+            self._of_gangs(change)
         if table == "pods":
             self._pod(change)
         elif table in JOBS:
             self._job(change)
+
+    def _of_gangs(self, change):
+        found, type_ = change.new, "MODIFIED" if change.old else "ADDED"
+        if found is None:
+            found, type_ = change.old, "DELETED"
+        self._gangs.saw(type_, found.obj, self._world.loop.time())
+        assert not self._gangs.broken, self._gangs.broken
 
     def _pod(self, change):
         """I-1 to I-3 of fault-tolerance.md 3.7; runtime:S-5 (d)."""
@@ -170,7 +192,10 @@ class Oracles:
                 self._indexed(informer, shard)
 
     def ended(self):
-        """I-6, I-12 and I-15 of fault-tolerance.md 3.7, of a world in which nothing moves."""
+        """I-6, I-12 and I-15 of fault-tolerance.md 3.7, and scheduling:I6: nothing moves now."""
+        self._gangs.look(self._world.loop.time())
+        self._gangs.rest("default")
+        assert not self._gangs.broken, self._gangs.broken
         jobs = {job["metadata"]["uid"]: job for table in JOBS for job in self._world.objects(table)}
         for table in ("pods", "services", GROUPS, "configmaps"):
             for obj in self._world.objects(table):
