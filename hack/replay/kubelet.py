@@ -16,13 +16,13 @@ def now() -> str:
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def pod_status(pod: dict, setting: dict) -> dict:
+def pod_status(pod: dict[str, Any], setting: dict[str, Any]) -> dict[str, Any]:
     """The status that one item of a step's `pods` stands for."""
     phase, at, status = setting.get("phase"), now(), {}
     names = [c["name"] for c in pod["spec"]["containers"]]
     main = setting.get("container", names[0])
 
-    def containers(state: Any, ready: bool = False, **more: Any) -> list[dict]:
+    def containers(state: Any, ready: bool = False, **more: Any) -> list[dict[str, Any]]:
         return [
             {
                 "name": n,
@@ -36,13 +36,13 @@ def pod_status(pod: dict, setting: dict) -> dict:
             for n in names
         ]
 
-    def ended(name: str, code: int) -> dict:
+    def ended(name: str, code: int) -> dict[str, Any]:
         reason = "Error" if code or (name == main and "exit" in setting) else "Completed"
         return {
             "terminated": {"exitCode": code, "reason": reason, "startedAt": at, "finishedAt": at}
         }
 
-    def conditions(**values: str) -> list[dict]:
+    def conditions(**values: str) -> list[dict[str, Any]]:
         return [
             {"type": kind, "status": value, "lastTransitionTime": at}
             for kind, value in values.items()
