@@ -136,6 +136,8 @@ class Conclusion:
     status: Object
     """The whole status as it should be; the executor sends the difference, or nothing."""
     events: tuple[EventNote, ...] = ()
+    at_once: bool = False
+    """The next decision needs it, so it is not put off."""
 
 
 Concluder = Callable[[Done], Conclusion | None]

@@ -94,7 +94,11 @@ def kubeflow_words(kind: str) -> Words:
     return Words(
         created=(f"{kind}Created", kind + " {job} is created."),
         invalid=f"{kind}Failed",
-        step_failed={},
+        step_failed={
+            "group": f"{kind}PodGroupSyncFailed",
+            "services": f"{kind}ServiceCreateFailed",
+            "pods": f"{kind}PodCreateFailed",
+        },
         pod_scheduler_event="SetPodTemplateSchedulerName",
         restart_policy_event="SetPodTemplateRestartPolicy",
         created_first=True,

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from enum import Enum
+from math import inf
 from random import Random  # noqa: TID251  a type only: the generator is an argument
 from typing import Generic, TypeVar
 
@@ -134,13 +135,14 @@ class WorkQueue(Generic[K]):
         else:
             self._owe(entry, entry.priority if priority is None else priority, now + after_s)
 
-    def retry(self, key: K, at_least_s: float = 0.0) -> None:
+    def retry(self, key: K, at_least_s: float = 0.0, at_most_s: float = inf) -> None:
         """The key's run failed: another one after its back-off, with the priority it had.
 
-        Waits the longest of: its own back-off, the turn it gets among all retries, `at_least_s`.
+        Waits the longest of: its own back-off, if that is no more than `at_most_s`; the turn it
+        gets among all retries; `at_least_s`.
         """
         if self._mode is _Mode.OPEN:
-            own_s = self._limiter.failed(key)
+            own_s = min(self._limiter.failed(key), at_most_s)
             turn_s = self._bucket.take(self._loop.time())
             self.add(key, max(own_s, turn_s, at_least_s), priority=None)
 

@@ -250,7 +250,7 @@ class Controller(Passes):
         patch = merge_patch(s.status, conclusion.status)
         if patch:
             now = asyncio.get_running_loop().time()
-            urgent = not s.conditions or done.failures or _tells_of_a_turn(s.status, conclusion)
+            urgent = not s.conditions or done.failures or _must_be_known(s.status, conclusion)
             if not urgent:
                 counters = _is_progress(patch, conclusion)
                 wait_s = self._pace.wait_s(key, now, counters=counters)
@@ -300,15 +300,16 @@ class Controller(Passes):
         return Finished(again_s)
 
 
-def _tells_of_a_turn(before: Object, conclusion: Conclusion) -> bool:
-    """An end, the begin or end of a sleep, or the begin of a restart.
+def _must_be_known(before: Object, conclusion: Conclusion) -> bool:
+    """An end, the begin or end of a sleep, the begin of a restart, what a rest depends on.
 
     Who decides next has to know of them; of a restart nothing can be seen any more in the next
     pass, when the failed pod is gone.
     """
     after = conclusion.status
     restarts = is_restarting(after) and not is_restarting(before)
-    return is_final(after) or is_suspended(after) != is_suspended(before) or restarts
+    slept = is_suspended(after) != is_suspended(before)
+    return conclusion.at_once or is_final(after) or slept or restarts
 
 
 def _is_progress(patch: Object, conclusion: Conclusion) -> bool:

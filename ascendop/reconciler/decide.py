@@ -38,9 +38,16 @@ from ascendop.kube.resource import POD_GROUPS, PODS, QUEUES, SERVICES
 from ascendop.reconciler.attempts import Attempts
 from ascendop.reconciler.finish import finish, job_resource, suspend
 from ascendop.reconciler.generation import attempt_step, generation
+from ascendop.reconciler.giveback import GIVEN_BACK, given_back, gives_back, rests_s
 from ascendop.reconciler.group import group_notes, unheeded_notes, unheeded_s, wanted_group
 from ascendop.reconciler.hotswitch import HotSwitch, hot_switch, name_backup
-from ascendop.reconciler.lives import awake, awake_status, of_this_life, waking_notes
+from ascendop.reconciler.lives import (
+    awake,
+    awake_status,
+    of_this_life,
+    waking_notes,
+    without_trouble,
+)
 from ascendop.reconciler.notes import exit_notes, template_notes, write_notes
 from ascendop.reconciler.patience import Patience, patience, waiting_note
 from ascendop.reconciler.pods import PodDiff, diff_pods, one_per_slot, roles_beyond_repair
@@ -156,6 +163,8 @@ class _Pass:
         if not ready:
             steps = (*before, *_some(services))
             return Plan(self._unaddressed, steps, destructive=destroys, at_once=bool(steps))
+        if diff.missing and (short := self._short(sight, before)):
+            return short
         look_s = None if diff.missing else unplaced(s, sight.living)[1].again_after_s
         site = self._site(sight.wait.attempts)
         changes = Step(
@@ -187,6 +196,18 @@ class _Pass:
             again_after_s=_soonest(waiting.at_most_s, found.again_after_s),
         )
 
+    def _short(self, sight: _Sight, before: tuple[Step, ...]) -> Plan | None:
+        """What a gang does that a quota has no room for; None when all missing pods are made."""
+        pods, least = sight.switch.pods, self._least()
+        if gives_back(self.s, pods, least, sight.wait.attempts):
+            given = tuple(Delete(PODS, p.name, p.uid, p.version) for p in pods if not p.deleting)
+            steps = (*before, Step("clean", given))
+            return Plan(self._giving_back(len(given), least), steps, destructive=True)
+        rest_s = rests_s(self.s)
+        if rest_s <= 0:
+            return None
+        return Plan(self._unaddressed, before, destructive=bool(before), again_after_s=rest_s)
+
     # What there should be.
 
     def _group(self) -> Iterable[Apply]:
@@ -200,6 +221,12 @@ class _Pass:
             settled = settle(self.s.group, want)
             seen = {"resourceVersion": self.s.group.version}
             yield Apply(POD_GROUPS, {**settled, "metadata": {**settled["metadata"], **seen}})
+
+    def _least(self) -> int:
+        """Pods without which none of them starts."""
+        policy = self.job.run_policy.scheduling_policy
+        asked = policy.min_available if policy else None
+        return self.job.total if asked is None else asked
 
     def _services(self) -> tuple[Step, bool]:
         """Services to make, and whether pods can be made already."""
@@ -314,6 +341,16 @@ class _Pass:
 
         return conclude
 
+    def _giving_back(self, had: int, least: int) -> Concluder:
+        def conclude(done: Done) -> Conclusion:
+            events = tuple(write_notes(self.s.kind, self.job.name, done))
+            after = given_back(self.s, awake(self.s), had, least)
+            note = EventNote("Warning", GIVEN_BACK, after[-1].message, "Delete", outcome=True)
+            status = with_conditions(awake_status(self.s), after)
+            return Conclusion(status, (*events, note), at_once=True)
+
+        return conclude
+
     def _unaddressed(self, done: Done) -> Conclusion | None:
         if not done.failures:
             return None
@@ -377,8 +414,7 @@ class _Pass:
             if any(failure.step != "backup" for failure in done.failures):
                 return self._failed(done, events, status)
             # A backup that cannot be made takes nothing from the job; an Event tells of it.
-            before = awake(self.s)
-            after = before
+            after = before = without_trouble(s) if _all_made(missing, done) else awake(s)
             said: tuple[EventNote, ...] = ()
             if verdict is not None:
                 after = put_condition(before, verdict.type, verdict.reason, verdict.message, s.now)

@@ -11,6 +11,8 @@ from ascendop.api.kind import S
 from ascendop.api.model import Object
 from ascendop.api.observed import PodView
 from ascendop.apply.plan import EventNote
+from ascendop.apply.refusals import CHILD_CONFLICT
+from ascendop.reconciler.giveback import GIVEN_BACK
 from ascendop.reconciler.snapshot import Snapshot
 from ascendop.reconciler.status import Conditions, put_condition, with_truth_last
 from ascendop.times import rfc3339
@@ -37,6 +39,23 @@ def awake(s: Snapshot[S]) -> Conditions:
         return found
     reason, text = f"{s.kind.kind}Resumed", _resumed(s)
     return with_truth_last(put_condition(found, "Suspended", reason, text, s.now, "False"))
+
+
+def without_trouble(s: Snapshot[S]) -> Conditions:
+    """Conditions to go on from when all has been made: Created says what it said at first.
+
+    What the scheduler said stays there, by the contract of those kinds that have it.
+    """
+    found, words = awake(s), s.kind.words
+    troubles = {*words.step_failed.values(), CHILD_CONFLICT, GIVEN_BACK}
+    if not any(c.type == "Created" and c.reason in troubles for c in found):
+        return found
+    others = tuple(c for c in found if c.type != "Created")
+    created = next(c for c in found if c.type == "Created")
+    reason, text = words.created
+    text = text.format(kind=s.kind.kind, namespace=s.row.namespace, job=s.row.name)
+    (renewed,) = put_condition((created,), "Created", reason, text, s.now)
+    return (renewed, *others)
 
 
 def waking_notes(s: Snapshot[S]) -> tuple[EventNote, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from traceback import format_exception
 from typing import Final
 
@@ -23,6 +24,8 @@ CONFLICT_S: Final = 0.02
 STALE_S: Final = 5.0  # the key is woken when the cache has caught up; this is the insurance
 SHARE_PAUSE_S: Final = 1.0
 MAP_PAUSE_S: Final = 20.0  # only the user helps, with the ConfigMap or the job
+REFUSED_S: Final = 120.0
+"""Quota, rights and policies are changed by people, who then watch whether it helps."""
 ODD: Final = 5
 """A server that is busy or away so often in a row is worth a line."""
 
@@ -36,10 +39,14 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """Something is open; the key's own back-off decides when, but not before `at_least_s`."""
+    """Something is open; the key's own back-off decides when, but not before `at_least_s`.
+
+    at_most_s:  where others decide how long it lasts, the back-off does not grow beyond this.
+    """
 
     why: str
     at_least_s: float = 0.0
+    at_most_s: float = inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ def outcome_of_failures(failures: Sequence[Failure]) -> Outcome:
         return GaveUp(why)
     if all(failure.waits for failure in failures):
         return Later(max(pauses_s))
-    return TryAgain(why, at_least_s=max(pauses_s))
+    return TryAgain(why, at_least_s=max(pauses_s), at_most_s=REFUSED_S)
 
 
 def outcome_of_error(error: Exception) -> Outcome:

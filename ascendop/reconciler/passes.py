@@ -98,8 +98,8 @@ class Passes(ABC):
             case Later(after_s=after_s):
                 self._queue.add(key, after_s=after_s, priority=None)
                 return "requeue"
-            case TryAgain(at_least_s=at_least_s):
-                self._queue.retry(key, at_least_s=at_least_s)
+            case TryAgain(at_least_s=at_least_s, at_most_s=at_most_s):
+                self._queue.retry(key, at_least_s=at_least_s, at_most_s=at_most_s)
                 return "error"
             case GaveUp():
                 self._queue.forget(key)

@@ -29,10 +29,14 @@ class PodDiff:
     """Failed in a way that another try may mend."""
 
     def without(self, doubles: Sequence[PodView]) -> PodDiff:
-        """The same, with pods that stand in another one's slot."""
+        """The same, with pods that stand in another one's slot.
+
+        One whose own slot is empty is not too many: its labels lie, and making it sets them right.
+        """
         if not doubles:
             return self
-        going = (pod for pod in doubles if not pod.deleting)
+        empty = {slot.name for slot in self.missing}
+        going = (pod for pod in doubles if not pod.deleting and pod.name not in empty)
         return replace(self, surplus=(*self.surplus, *going))
 
     def roles_replaced(self, roles: Mapping[str, object]) -> tuple[str, ...]:

@@ -105,15 +105,16 @@ class Town:
             status = {"phase": phase, "containerStatuses": [_container(state)]}
             await self.hands.patch(PODS, NS, name, {"status": status}, subresource="status")
 
-    async def let_in(self, phase="Inqueue"):
-        """What Volcano says of the one gang there is, or will be."""
+    async def let_in(self, phase="Inqueue", *, gangs=1):
+        """What Volcano says of the gangs, when so many are there."""
 
         async def there():
-            return await self.hands.list(POD_GROUPS, Scope(NS))
+            return len(await self.hands.list(POD_GROUPS, Scope(NS))) >= gangs
 
         await self.until(there)
-        name = (await there())[0]["metadata"]["name"]
-        await self.hands.patch(POD_GROUPS, NS, name, {"status": {"phase": phase}})
+        for group in await self.hands.list(POD_GROUPS, Scope(NS)):
+            name, status = group["metadata"]["name"], {"status": {"phase": phase}}
+            await self.hands.patch(POD_GROUPS, NS, name, status)
 
     async def lose(self, *names):
         """These pods are deleted, and gone at once."""
