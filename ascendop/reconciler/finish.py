@@ -70,9 +70,9 @@ def _some(steps: list[Step]) -> tuple[Step, ...]:
 
 def _clean(s: Snapshot[S], policy: RunPolicy) -> Iterator[Delete]:
     clean = policy.clean_pod_policy or _unsaid(s)
-    services = {service.name: service for service in s.services}
     asked = {write.uid: write for write in pods_asked_to_go(s.kind, s.pods)}
     yield from asked.values()
+    staying = set()
     for pod in s.pods:
         if pod.deleting or pod.uid in asked:
             continue
@@ -83,9 +83,12 @@ def _clean(s: Snapshot[S], policy: RunPolicy) -> Iterator[Delete]:
             by_phase = clean != "All"
             version = pod.version if by_phase else ""
             yield Delete(PODS, pod.name, pod.uid, version, told=not pending)
-            service = services.get(pod.name)
-            if by_policy and service is not None and not service.deleting:
-                yield Delete(SERVICES, service.name, service.uid)
+        if not by_policy:
+            staying.add(pod.name)
+    # A Service goes with its pod, also with one that has gone before us.
+    for service in s.services if clean in {"All", "Running"} else ():
+        if service.name not in staying and not service.deleting:
+            yield Delete(SERVICES, service.name, service.uid)
 
 
 def _unsaid(s: Snapshot[S]) -> str:

@@ -97,6 +97,14 @@ def test_which_pods_go_when_a_job_has_failed(policy, pods, services):
     assert make.deleted(plan, SERVICES) == services
 
 
+def test_a_service_goes_with_its_pod_also_when_that_has_gone_before():
+    """fault-tolerance:3.5 finish-recorded: killed between the two deletions."""
+    seen = turned(running(job(policy={"cleanPodPolicy": "Running"})), "Failed", "j-worker-0")
+    seen = after(seen, decide(seen))
+    for left in (gone(seen, "j-master-0"), turned(seen, "Running", "j-master-0", deleting=True)):
+        assert make.deleted(decide(left), SERVICES) == ["j-master-0"]
+
+
 @pytest.mark.parametrize(
     ("policy", "gone"),
     [
