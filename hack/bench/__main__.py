@@ -6,8 +6,11 @@
     make bench                              200 jobs of 5 pods, one of 1,000; three runs of each
     BENCH_JOBS=20 BENCH_PODS=50 make bench  smaller, to see that it works; the page is not written
 
+Then pods that fail and are replaced (BENCH_FAILURES), a large RankTable, and the operator over a
+crowd of other jobs' pods (BENCH_CACHED), in the simulator.
+
 On a real kube-apiserver with Volcano, `priority` and `gang` alone: every gang is let in, and as
-there are no nodes, the loader writes that pods run. No root; ends in less than ten minutes.
+there are no nodes, the loader writes that pods run. No root; a quarter of an hour at most.
 """
 
 from __future__ import annotations
@@ -26,18 +29,29 @@ import uvloop
 
 from hack import tools
 from hack.admin import RefusedError
+from hack.bench import cached
 from hack.bench.audit import POLICY
+from hack.bench.cached import Cost
 from hack.bench.measure import Place, Run, operator_run, raw_run
+from hack.bench.ranks import table_run
 from hack.bench.raw import Extras
-from hack.bench.report import Measured, Report, page, table
-from hack.bench.shape import Rendered, Shape, render
+from hack.bench.report import Further, Measured, Report, page, table
+from hack.bench.retry import retry_run
+from hack.bench.shape import PODS_PER_JOB, Rendered, Shape, render
 from hack.bench.wire import BenchError
 from hack.controlplane import OPEN, ROOT, ControlPlane
 from hack.process import ProcessError
 
 PAGE = ROOT / "docs" / "reference" / "performance.md"
-FULL = {"BENCH_JOBS": 200, "BENCH_PODS": 1000, "BENCH_RUNS": 3}
-PODS_PER_JOB = 5
+FULL = {
+    "BENCH_JOBS": 200,
+    "BENCH_PODS": 1000,
+    "BENCH_RUNS": 3,
+    "BENCH_FAILURES": 50,
+    "BENCH_CACHED": 100_000,
+}
+CACHED_FIRST = (1_000, 11_000)
+"""Pods in the cache, between which memory is compared; BENCH_CACHED is the third."""
 FORESEEN = (BenchError, ProcessError, RefusedError, TimeoutError, tools.ToolError)
 GUESSED_STATUSES = 2  # of a job until its last pod exists; for --raw-only
 
@@ -134,7 +148,20 @@ async def _measure(place: Place, *, raw_only: bool) -> Report:
     measured = [
         await _pairs(place, shape, name, runs, raw_only=raw_only) for name, shape in shapes.items()
     ]
-    return Report(measured, bare_ms, load)
+    further = None if raw_only else await _further(place, shapes["large"], rendered)
+    return Report(measured, bare_ms, load, further)
+
+
+async def _further(place: Place, large: Shape, rendered: Rendered) -> Further:
+    delays = await retry_run(place, "retry", _size("BENCH_FAILURES"))
+    _say(f"failed pods replaced: {len(delays.operator)}")
+    tables = await table_run(place, "ranks", large, await asyncio.to_thread(render, large))
+    _say(f"RankTables written: {len(tables.operator)}")
+    costs: dict[int, Cost] = {}
+    for count in (*CACHED_FIRST, _size("BENCH_CACHED")):
+        costs[count] = await asyncio.to_thread(cached.measure, rendered, count)
+        _say(f"{count:,} pods cached: {costs[count].resident_mb:.0f} MB")
+    return Further(delays, tables, large.pods, costs)
 
 
 async def _profile(place: Place, folder: Path) -> None:

@@ -34,7 +34,7 @@ EVENTS_S: Final = 65.0
 """Events come at 20 a second, long after what they tell of."""
 _POLL_S: Final = 0.05
 _SLOW_POLL_S: Final = 0.5
-_RUNNING: Final = orjson.dumps({
+RUNNING: Final = orjson.dumps({
     "status": {
         "phase": "Running",
         "startTime": "2030-01-01T00:00:00Z",
@@ -54,6 +54,7 @@ _RUNNING: Final = orjson.dumps({
         ],
     }
 })  # fmt: skip
+"""What a kubelet says of a pod that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ async def raw_run(
             loader = Loader(wire, rendered, namespace)
             async with asyncio.TaskGroup() as group:
                 group.create_task(loader.everything(shape, extras))
-                group.create_task(_pods_exist(audit, shape.pods))
+                group.create_task(pods_exist(audit, shape.pods))
         return Run(shape.pods / audit.span_s(), extras)
 
 
@@ -129,10 +130,10 @@ async def operator_run(
             before = operator.usage()
             loader = Loader(wire, rendered, namespace)
             await loader.jobs_alone(shape)
-            await _pods_exist(audit, shape.pods)
+            await pods_exist(audit, shape.pods)
             exist = list(audit.writes)
-            await _let_run(wire, namespace, shape, rendered)
-            await _jobs_run(wire, namespace, shape)
+            await let_run(wire, namespace, shape, rendered)
+            await jobs_run(wire, namespace, shape)
             after = operator.usage()
         audit.read()
         running = list(audit.writes)
@@ -171,7 +172,7 @@ def _by_operator(write: Write) -> bool:
     return write.user_agent.startswith(OPERATOR)
 
 
-async def _pods_exist(audit: AuditLog, wanted: int) -> None:
+async def pods_exist(audit: AuditLog, wanted: int) -> None:
     """Asks the audit log and not the server, which has enough to do."""
     loop = asyncio.get_running_loop()
     seen, seen_at = 0, loop.time()
@@ -184,17 +185,17 @@ async def _pods_exist(audit: AuditLog, wanted: int) -> None:
             raise BenchError(f"{audit.pods} of {wanted} pods exist, and no more are made")
 
 
-async def _let_run(wire: Wire, namespace: str, shape: Shape, rendered: Rendered) -> None:
+async def let_run(wire: Wire, namespace: str, shape: Shape, rendered: Rendered) -> None:
     """What a kubelet would write: every pod runs."""
 
     async def one(name: str) -> None:
         path = f"/api/v1/namespaces/{namespace}/pods/{name}/status"
-        await wire.send("PATCH", path, _RUNNING, MERGE)
+        await wire.send("PATCH", path, RUNNING, MERGE)
 
     await all_of(one, (pod.named(job, b"") for job in shape.names() for pod in rendered.pods))
 
 
-async def _jobs_run(wire: Wire, namespace: str, shape: Shape) -> None:
+async def jobs_run(wire: Wire, namespace: str, shape: Shape) -> None:
     """Until every job says that all its pods are active."""
     path = JOBS.format(namespace=namespace)
     loop = asyncio.get_running_loop()

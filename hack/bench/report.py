@@ -5,14 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Final
 
+from hack.bench.cached import Cost
 from hack.bench.measure import Run
+from hack.bench.ranks import Tables
+from hack.bench.retry import Delays
 from hack.bench.shape import Shape
 from hack.bench.usage import machine
 
@@ -21,6 +24,13 @@ RATE_AIMS: Final = {True: 0.7, False: 0.85}
 """Of raw, for many jobs and for a single one."""
 CPU_AIM: Final = 3.0
 MEMORY_AIM_MB: Final = 100
+GROWTH_AIM_KB: Final = 3.0
+CROWD_AIM: Final = 1.2
+DELAY_AIMS: Final = {50: 3.0, 99: 10.0}
+"""Of raw, by percentile."""
+TABLE_AIM_MS: Final = 100
+TABLE_AIM: Final = 5.0
+STATUSES_AIM: Final = 3
 _HEAD: Final = ("what", "operator", "beside", "ratio", "aim")
 _WRITES_HEAD: Final = ("verb", "resource", "in all", "for each job")
 
@@ -37,6 +47,17 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class Further:
+    """What is measured beside pods per second."""
+
+    delays: Delays
+    tables: Tables
+    table_pods: int
+    costs: Mapping[int, Cost]
+    """By the number of pods that are cached, the smallest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Everything that was measured in one go."""
 
@@ -45,6 +66,8 @@ class Report:
     """CPU of a bare client for one pod."""
     load: float
     """Average of the machine before anything was started."""
+    further: Further | None = None
+    """None where only the loader ran."""
 
 
 def table(report: Report) -> str:
@@ -87,6 +110,53 @@ def _rows(report: Report) -> Iterator[Row]:
         aim = f"<= {MEMORY_AIM_MB} MB"
         yield (f"{measured.shape}: resident", _spread(resident, "{:.0f} MB"), "", "", aim)
         yield (f"{measured.shape}: peak", _spread(peak, "{:.0f} MB"), "", "", "")
+    for measured in report.measured:
+        if measured.operated and measured.shape.jobs > 1:
+            yield _statuses(measured)
+    if report.further is not None:
+        yield from _further(report.further)
+
+
+def _statuses(measured: Measured) -> Row:
+    jobs = measured.shape.jobs
+    found = [
+        sum(n for (_, what), n in run.writes.items() if what.endswith("/status")) / jobs
+        for run in measured.operated
+    ]
+    name = f"{measured.shape}: status writes for each job until it runs"
+    return (name, _spread(found, "{:.2f}"), "", "", f"<= {STATUSES_AIM}")
+
+
+def _further(further: Further) -> Iterator[Row]:
+    small, large, *_, crowd = further.costs
+    cost = further.costs
+    kb = (cost[large].resident_mb - cost[small].resident_mb) * 1000 / (large - small)
+    what = f"resident memory for each further pod, {small:,} to {large:,} cached"
+    yield (what, f"{kb:.2f} KB", "", "", f"<= {GROWTH_AIM_KB:g} KB")
+    one, other = cost[crowd].decide_us, cost[small].decide_us
+    what = f"a look at one 5-pod job, {crowd:,} pods cached, beside {small:,}: CPU"
+    aim = f"<= {CROWD_AIM:g}"
+    yield (what, f"{one:.0f} µs", f"{other:.0f} µs", f"{one / other:.2f}", aim)
+    delays = further.delays
+    for percent, limit in DELAY_AIMS.items():
+        ours, raw = (_percentile(found, percent) for found in (delays.operator, delays.raw))
+        what = f"failed pod replaced, {len(delays.raw)} jobs, {percent} %: beside raw"
+        ratio, aim = f"{ours / raw:.2f}", f"<= {limit:g}"
+        yield (what, f"{ours:.0f} ms", f"{raw:.0f} ms", ratio, aim)
+    tables = further.tables
+    what = (
+        f"RankTable of {further.table_pods:,} pods ({tables.size_bytes / 1000:.0f} KB), "
+        "last annotation to written: beside encoding and writing it once"
+    )
+    ratio, aim = _ratio(tables.operator, tables.once), f"<= {TABLE_AIM:g}, <= {TABLE_AIM_MS} ms"
+    times = _spread(tables.operator, "{:.0f} ms"), _spread(tables.once, "{:.0f} ms")
+    yield (what, *times, ratio, aim)
+
+
+def _percentile(values: Sequence[float], percent: int) -> float:
+    """The smallest value that so many percent of all do not exceed."""
+    ordered = sorted(values)
+    return ordered[-(-len(ordered) * percent // 100) - 1]
 
 
 def _spread(values: Sequence[float], shape: str = "{:.0f}") -> str:

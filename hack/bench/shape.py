@@ -17,6 +17,8 @@ from hack.bench.wire import BenchError
 from hack.controlplane import ROOT
 
 Object = dict[str, Any]
+PODS_PER_JOB: Final = 5
+"""Where there are many jobs."""
 JOBS: Final = "/apis/mindxdl.gitee.com/v1/namespaces/{namespace}/ascendjobs"
 _PATHS: Final[Mapping[str, str]] = {
     "Pod": "/api/v1/namespaces/{namespace}/pods",
@@ -87,9 +89,12 @@ class Rendered:
         )
 
 
-def render(shape: Shape) -> Rendered:
-    """The objects as the operator makes them: `ascendop render` is asked, and nothing guessed."""
-    job = orjson.dumps(_job(shape.pods_per_job))
+def render(shape: Shape, labels: Mapping[str, str] | None = None) -> Rendered:
+    """The objects as the operator makes them: `ascendop render` is asked, and nothing guessed.
+
+    labels:  of the jobs, beside the usual ones.
+    """
+    job = orjson.dumps(_job(shape.pods_per_job, labels or {}))
     command = [sys.executable, "-m", "ascendop", "render", "-o", "json", "-"]
     asked = subprocess.run(command, input=job, capture_output=True, check=False, cwd=ROOT)
     if asked.returncode:
@@ -105,7 +110,7 @@ def _written(obj: Object) -> Written:
     return Written(kind, _PATHS[kind], str(obj["metadata"]["name"]), orjson.dumps(obj))
 
 
-def _job(pods: int) -> Object:
+def _job(pods: int, labels: Mapping[str, str]) -> Object:
     roles = {"Master": 1, "Worker": pods - 1}
     return {
         "apiVersion": "mindxdl.gitee.com/v1",
@@ -113,7 +118,11 @@ def _job(pods: int) -> Object:
         "metadata": {
             "name": _NAME,
             "namespace": _NAMESPACE,
-            "labels": {"framework": "pytorch", "ring-controller.atlas": "ascend-910b"},
+            "labels": {
+                "framework": "pytorch",
+                "ring-controller.atlas": "ascend-910b",
+                **labels,
+            },
         },
         "spec": {
             "schedulerName": "volcano",
