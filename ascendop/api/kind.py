@@ -214,6 +214,8 @@ class JobKind(Generic[S]):
     services: Callable[[JobView[S]], Sequence[Object]]
     waits_for_addresses: bool = False
     """Pods need the ClusterIPs of the Services in their environment."""
+    address_variables: tuple[str, ...] = ()
+    """Where in their environment it stands."""
     gang: GangStyle
     gang_by_default: bool = True
     """Pods start as a gang unless switched off; else only when switched on."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ascendop.api.model import Object
+from ascendop.apply.address import address_taken, with_old_address
 from ascendop.apply.caches import Caches
 from ascendop.apply.plan import (
     Absent,
@@ -30,7 +31,13 @@ from ascendop.apply.taken import Claim, NameTakenError, Taken, read_taken
 from ascendop.apply.together import side_by_side, slow_start
 from ascendop.errors import AscendopError, NotLeaderError
 from ascendop.kube.client import Client
-from ascendop.kube.errors import ConflictError, ExistsError, ForbiddenError, NotFoundError
+from ascendop.kube.errors import (
+    ConflictError,
+    ExistsError,
+    ForbiddenError,
+    NotFoundError,
+    RejectedError,
+)
 from ascendop.kube.resource import CONFIGMAPS, PODS, Key, Resource
 from ascendop.kube.verbs import Validation
 
@@ -202,11 +209,14 @@ class Executor:
     async def _create(self, key: Key, write: Create) -> _Answer | None:
         # A user's template may be newer than the server; what we wrote ourselves may not be wrong.
         known: Validation = "Warn" if write.resource == PODS else "Strict"
+        wanted = await with_old_address(self._client, write)
         try:
-            answer = await self._client.create_bytes(write.resource, write.object, validation=known)
+            answer = await self._client.create_bytes(write.resource, wanted, validation=known)
         except ExistsError:
             await self._meet(key, write)
             return None
+        except RejectedError as error:
+            raise address_taken(error, wanted) or error from error
         return self._wrote(key, write.resource, answer)
 
     async def _delete(self, key: Key, write: Delete) -> _Answer | None:

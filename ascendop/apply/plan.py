@@ -19,11 +19,22 @@ StepName = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """Where living pods have the address of a Service in their environment."""
+
+    pods: tuple[str, ...]
+    container: str
+    variables: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Create:
     """Make an object under its fixed name; one that is there already and ours is success."""
 
     resource: Resource
     object: Object
+    told: Told | None = None
+    """A Service that pods know already comes back with the address that they were told."""
 
     @property
     def name(self) -> str:

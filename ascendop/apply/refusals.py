@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from ascendop.apply.address import AddressTakenError
 from ascendop.apply.plan import Failure, StepName, Write
 from ascendop.apply.taken import Claim, NameTakenError
 from ascendop.kube.errors import ForbiddenError, NotFoundError, RejectedError
 
 CHILD_CONFLICT: Final = "ChildConflict"
+ADDRESS_TAKEN: Final = "AddressTaken"
+ADDRESS_S: Final = 30.0  # another Service has it; somebody may delete that one, or the pods
 CONFLICT_S: Final = 5.0  # somebody may delete the object that is in the way
 FORBIDDEN_S: Final = 30.0  # quota is given back by others, and rights by an administrator
 MISSING_S: Final = 5.0
@@ -28,6 +31,8 @@ def failure_of(step: StepName, write: Write, error: Exception) -> Failure | None
     match error:
         case NameTakenError():
             return _taken(step, write, error)
+        case AddressTakenError():
+            return Failure(step, write, str(error), reason=ADDRESS_TAKEN, retry_s=ADDRESS_S)
         case ForbiddenError():
             return _forbidden(step, write, error)
         case RejectedError():

@@ -34,6 +34,8 @@ from ascendop.builder.env import annotation, field, names_of, torchrun, value, w
 from ascendop.builder.recovery import recovery_env
 from ascendop.builder.superpod import logic_super_pod
 
+LEADER_ADDRESS: Final = ("MASTER_ADDR", "MS_SCHED_HOST", "CM_CHIEF_IP")
+"""The variables, one for each framework, that tell pods where their leader is."""
 CLUSTERD_DOMAIN: Final = "clusterd-grpc-svc.mindx-dl.svc.cluster.local"
 TOPOLOGY_TIMEOUT_S: Final = 1200  # MindSpore's own 30 minutes of silence outlast most patience
 

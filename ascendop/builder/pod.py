@@ -121,17 +121,22 @@ def with_default_port(kind: JobKind[S], template: Object) -> Object:
     return changed
 
 
-def named_ports(container: Object | None) -> list[Object]:
-    """Service ports for a container: one per named port, with its protocol."""
+def named_ports(container: Object | None, first: str = "") -> list[Object]:
+    """Service ports for a container: one per named port, with its protocol.
+
+    Once:  a Service takes a name once, and a number once per protocol, where a pod takes both
+           twice; the port named `first` is the one that stays, for others rely on it.
+    Not:   ports without a name, or without a number; the server tells what it thinks of those.
+    """
+    named = [p for p in (container or {}).get("ports") or () if p.get("name")]
+    named.sort(key=lambda port: (port["name"] != first, str(port["name"])))
     found: dict[str, Object] = {}
-    for port in (container or {}).get("ports") or ():
-        name = str(port.get("name") or "")
-        if name and name not in found:
-            found[name] = {
-                "name": name,
-                "port": port["containerPort"],
-                "protocol": port.get("protocol") or "TCP",
-            }
+    for port in named:
+        name, number = str(port["name"]), port.get("containerPort")
+        service = {"name": name, "port": number, "protocol": port.get("protocol") or "TCP"}
+        there = [(p["port"], p["protocol"]) for p in found.values()]
+        if number is not None and name not in found and (number, service["protocol"]) not in there:
+            found[name] = service
     return [found[name] for name in sorted(found)]
 
 

@@ -18,7 +18,7 @@ from ascendop.api.kind import GangStyle, JobKind, JobView, PodSlot, Role, Site, 
 from ascendop.api.model import Model, Object
 from ascendop.builder import ascend
 from ascendop.builder import labels as keys
-from ascendop.builder.ascend_env import ascend_env
+from ascendop.builder.ascend_env import LEADER_ADDRESS, ascend_env
 from ascendop.builder.ascend_life import ASCEND_LIFE
 from ascendop.builder.ascend_rules import ascend_problems, queue_problem
 from ascendop.builder.names import pod_name
@@ -80,7 +80,7 @@ def services(job: Job) -> Sequence[Object]:
     role = ascend.leader_role(job.replicas)
     if not role:
         return ()
-    ports = named_ports(job.replicas[role].container(ascend.CONTAINER))
+    ports = named_ports(job.replicas[role].container(ascend.CONTAINER), ascend.PORT_NAME)
     name, labels = pod_name(job.name, role, 0), slot_labels(job, role, 0)
     return (build_service(job, name, labels, ports, headless=False),)
 
@@ -116,6 +116,7 @@ KIND = JobKind(
     pod_annotations=lambda _job, slot: {keys.RANK_INDEX: str(slot.rank)},
     services=services,
     waits_for_addresses=True,
+    address_variables=LEADER_ADDRESS,
     gang=GangStyle(
         uid_in_name=True,
         copies_labels=True,

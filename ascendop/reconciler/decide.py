@@ -26,6 +26,7 @@ from ascendop.apply.plan import (
     Plan,
     Step,
     StepName,
+    Told,
     nothing,
 )
 from ascendop.builder import labels as keys
@@ -66,6 +67,7 @@ from ascendop.reconciler.table import table_notes, table_wish, told
 from ascendop.reconciler.waiting import Words, say, unplaced, words
 from ascendop.times import parse_time, rfc3339
 
+ENDED: Final = ("Succeeded", "Failed")
 OURS: Final = {None, "kubeflow.org/training-operator", "ascendop.io/ascendop"}
 """Values of runPolicy.managedBy under which a job is ours."""
 
@@ -233,17 +235,30 @@ class _Pass:
         found = {service.name: service for service in self.s.services}
         wanted = self.s.kind.services(self.job)
         missing = [w for w in wanted if w["metadata"]["name"] not in found]
-        step = Step("services", tuple(Create(SERVICES, w) for w in missing))
+        step = Step("services", tuple(Create(SERVICES, w, self._told()) for w in missing))
         if not self.s.kind.waits_for_addresses:
             return step, True
         return step, not missing and all(found[w["metadata"]["name"]].cluster_ip for w in wanted)
+
+    def _told(self) -> Told | None:
+        """Who knows the address of a Service that is gone; None when nobody is left who does."""
+        kind = self.s.kind
+        alive = [pod for pod in self.s.pods if not pod.deleting and pod.phase not in ENDED]
+        if not kind.address_variables or not alive:
+            return None
+        # A leader may know itself by its own address, so the others are asked first.
+        leaders = {role.name.lower() for role in kind.roles(self.job.labels) if role.leader}
+        alive.sort(key=lambda pod: pod.role in leaders)
+        return Told(tuple(pod.name for pod in alive), kind.container, kind.address_variables)
 
     def _portless(self) -> str:
         """What is wrong with a Service that somebody has changed, so that pods would not meet."""
         port = self.s.kind.port_name
         for service in self.s.services if self.s.kind.waits_for_addresses else ():
+            name = f"{service.namespace}/{service.name}"
+            if not service.cluster_ip:
+                return f"Service {name} has no address of its own; delete it, and it is made again"
             if port not in {name for name, _ in service.ports}:
-                name = f"{service.namespace}/{service.name}"
                 return f"Service {name} has no port named {port}; delete it, and it is made again"
         return ""
 
