@@ -7,6 +7,8 @@ import json
 import re
 from pathlib import Path
 
+from .oracles import STRANGER  # noqa: TID252  the standard library has a package called test
+
 TABLES = (
     "ascendjobs.mindxdl.gitee.com",
     "pytorchjobs.kubeflow.org",
@@ -21,6 +23,7 @@ NODE = re.compile(r"\bnode-\d+\b")
 CHANCE = ("resourceVersion", "managedFields", "uid", "generation")
 HARDWARE = ("ascend.kubectl.kubernetes.io/", "huawei.com/")
 """Annotations of the device plugin: which devices a pod got is the scheduler's doing."""
+CHANCES = (*HARDWARE, f"{STRANGER}/")
 
 
 def end_of(world):
@@ -50,12 +53,11 @@ def _shelf(world):
 def _plain(world, table, uids):
     for obj in world.objects(table):
         meta = {key: v for key, v in obj["metadata"].items() if key not in CHANCE}
-        if "annotations" in meta:
-            meta["annotations"] = {
-                key: value
-                for key, value in meta["annotations"].items()
-                if not key.startswith(HARDWARE)
-            }
+        for field in ("labels", "annotations"):
+            if field in meta:
+                meta[field] = {k: v for k, v in meta[field].items() if not k.startswith(CHANCES)}
+            if not meta.get(field):
+                meta.pop(field, None)
         text = json.dumps({**obj, "metadata": meta, **_status(obj)}, sort_keys=True)
         for uid, name in uids.items():
             text = text.replace(uid, name)

@@ -21,6 +21,8 @@ ENDS = ("Succeeded", "Failed")
 GANGS = ("pods", GROUPS, JOBS[0])
 HALF_S = 300.0
 """For how long bad weather may keep the scheduler between two bindings of one gang."""
+STRANGER = "stranger.example"
+"""Prefix of labels and annotations that are not ours to touch."""
 
 
 class Oracles:
@@ -31,6 +33,8 @@ class Oracles:
         self._made = Counter()
         """How often each (job uid, role, index, attempt) was made on time."""
         self._ranks = {}
+        self._attempts = {}
+        """The newest of each (job uid, role, index) of which a pod was made."""
         self._ended = {}
         # Here the scheduler writes under the same name as we, so I4 is looked at on the wire.
         self._gangs = Gangs(manager="", settle_s=HALF_S)
@@ -67,8 +71,11 @@ class Oracles:
         """Of the gangs: scheduling:I1 to scheduling:I5."""
         if table in GANGS:
             self._of_gangs(change)
+        self._strangers_keys(table, change)
         if table == "pods":
             self._pod(change)
+        elif table == GROUPS:
+            self._group(change)
         elif table in JOBS:
             self._job(change)
 
@@ -78,6 +85,30 @@ class Oracles:
             found, type_ = change.old, "DELETED"
         self._gangs.saw(type_, found.obj, self._world.loop.time())
         assert not self._gangs.broken, self._gangs.broken
+
+    def _strangers_keys(self, table, change):
+        """I-8, fault-tolerance:C-04: nobody's keys are taken but by himself."""
+        if change.old is None or change.new is None or self._world.writer is None:
+            return
+        planted = f"{STRANGER}/{change.new.obj['kind'].lower()}-"  # copies of a job's are ours
+        for field in ("labels", "annotations"):
+            before, after = (
+                {k: v for k, v in (obj["metadata"].get(field) or {}).items() if planted in k}
+                for obj in (change.old.obj, change.new.obj)
+            )
+            assert before == after, f"{table} {change.last.key}: {field} {before} became {after}"
+
+    def _group(self, change):
+        """One PodGroup for one job: a second one would ask for the devices again."""
+        if change.old is not None or change.new is None:
+            return
+        owner = change.new.obj["metadata"]["ownerReferences"][0]["uid"]
+        twins = [
+            group["metadata"]["name"]
+            for group in self._world.objects(GROUPS)
+            if group["metadata"]["ownerReferences"][0]["uid"] == owner
+        ]
+        assert len(twins) == 1, f"{twins} are of one job"
 
     def _pod(self, change):
         """I-1 to I-3 of fault-tolerance.md 3.7; runtime:S-5 (d)."""
@@ -100,8 +131,31 @@ class Oracles:
         ]
         assert not twin, f"{meta['name']} and {twin} have one slot"
         self._no_old_table(owner, meta["namespace"])
+        self._let_in(owner, pod)
         if keys.ATTEMPT in labels:
-            self._attempt(slot, owner, int(labels[keys.ATTEMPT]), meta)
+            attempt = int(labels[keys.ATTEMPT])
+            before = self._attempts.get(slot, 0)
+            assert attempt >= before, f"{meta['name']} goes back from {before} to {attempt}"
+            self._attempts[slot] = attempt
+            self._attempt(slot, owner, attempt, meta)
+
+    def _let_in(self, owner, pod):
+        """fault-tolerance:C-12: the first pod of a gang comes when its PodGroup has been let in."""
+        others = [
+            other
+            for other in self._world.objects("pods")
+            if other["metadata"]["ownerReferences"][0]["uid"] == owner["uid"]
+            and other["metadata"]["uid"] != pod["metadata"]["uid"]
+        ]
+        if others or pod["spec"].get("schedulerName") != "volcano":
+            return
+        phases = [
+            (group.get("status") or {}).get("phase")
+            for group in self._world.objects(GROUPS)
+            if group["metadata"]["ownerReferences"][0]["uid"] == owner["uid"]
+        ]
+        name = pod["metadata"]["name"]
+        assert phases and phases[0] not in {None, "", "Pending"}, f"{name} came to {phases}"
 
     def _no_old_table(self, owner, namespace):
         """A pod that starts must not read the table of the job that had the name before."""
@@ -134,6 +188,8 @@ class Oracles:
         true = [c["type"] for c in conditions if c["status"] == "True" and c["type"] in STATES]
         assert len(true) <= 1, f"{job['metadata']['name']} is {true}"
         uid = job["metadata"]["uid"]
+        if change.old is not None:
+            self._counts_up(change.old.obj, job)
         before = self._ended.get(uid)
         if before is not None:
             assert (conditions, status.get("completionTime")) == before, (
@@ -141,6 +197,16 @@ class Oracles:
             )
         elif any(state in ENDS for state in true):
             self._ended[uid] = conditions, status.get("completionTime")
+
+    def _counts_up(self, before, after):
+        """I-7, fault-tolerance:D-01: attempts are counted one by one, and never back."""
+        one, two = (
+            read_attempts(
+                (obj["metadata"].get("annotations") or {}).get(keys.ATTEMPT_ANNOTATION, ""), ()
+            )
+            for obj in (before, after)
+        )
+        assert two.current - one.current in {0, 1}, f"attempt {one.current} became {two.current}"
 
     # The operator.
 
@@ -206,6 +272,24 @@ class Oracles:
                         assert not _has_ended(jobs[owner["uid"]]), f"{what} is of an ended job"
         for job in jobs.values():
             self._table_is_true(job)
+            self._is_at_rest(job)
+
+    def _is_at_rest(self, job):
+        """I-6 and I-9: an end has its time and holds no place; a restart has come to an end."""
+        status, name = job.get("status") or {}, job["metadata"]["name"]
+        last = (status.get("conditions") or [{}])[-1]
+        assert last.get("type") != "Restarting", f"{name} restarts for ever"
+        if not _has_ended(job) or str(last.get("reason", "")).endswith("ValidFailed"):
+            return
+        assert status.get("completionTime"), f"{name} has ended at no time"
+        waiting = [
+            pod["metadata"]["name"]
+            for pod in self._world.objects("pods")
+            if (pod["metadata"].get("ownerReferences") or [{}])[0].get("uid")
+            == job["metadata"]["uid"]
+            and pod["status"].get("phase") == "Pending"
+        ]
+        assert job["kind"] != "AscendJob" or not waiting, f"{name} has ended, {waiting} wait"
 
     def _table_is_true(self, job):
         meta = job["metadata"]

@@ -5,11 +5,13 @@
 
 import asyncio
 import copy
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ascendop.builder import labels as keys
+from ascendop.builder.names import RETRIES_CONFIG_MAP, VOLCANO_NAMESPACE
 from ascendop.kube.errors import NotFoundError
 from ascendop.kube.resource import CONFIGMAPS, NAMESPACES, POD_GROUPS, PODS, SERVICES, Resource
 from ascendop.reconciler.attempts import read_attempts
@@ -447,6 +449,52 @@ async def a_namespace_goes_and_comes(world):
     await world.until(cleaned())
 
 
+async def plug_in_says(world, times):
+    """Volcano's NPU plug-in writes down how many retries it has left for the job."""
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": VOLCANO_NAMESPACE}}
+    meta = {"name": RETRIES_CONFIG_MAP, "namespace": VOLCANO_NAMESPACE}
+    (group,) = world.objects(POD_GROUPS.name)
+    said = json.dumps({f"default/{group['metadata']['name']}": {"Times": times}})
+    data = {"remain-retry-times": said}
+    if world.find("configmaps", RETRIES_CONFIG_MAP, VOLCANO_NAMESPACE):
+        await world.people.patch(CONFIGMAPS, meta["namespace"], meta["name"], {"data": data})
+        return
+    await world.people.create(NAMESPACES, space)
+    await world.people.create(CONFIGMAPS, {"metadata": meta, "data": data})
+
+
+async def all_pods_fail_at_once(world):
+    """The plug-in learns of it later than the operator, counts first and deletes then."""
+    job = make.job(Master=1, Worker=2, labels={"fault-retry-times": "3"})
+    await apply(world, lasting(job, 900))
+    await world.until(run(3))
+    await world.until(is_("Running"))
+    names = [pod["metadata"]["name"] for pod in pods(world)]
+    for name in names:
+        await fail(world, name, 1)
+    await asyncio.sleep(world.dice("people").uniform(0, 5))
+    await plug_in_says(world, 1)
+    await world.until(is_("Restarting"))
+    await plug_in_says(world, 0)
+    await asyncio.sleep(world.dice("people").uniform(0, 5))
+    for name in names:
+        await delete(world, PODS, name)
+    await world.until(run(3))
+    await world.until(counted(1))
+    await world.until(is_("Running"))
+    await world.until(is_("Succeeded"))
+    await world.until(cleaned())
+
+
+async def a_failure_is_never_answered(world):
+    await apply(world, make.job(Master=1, Worker=2, labels={"fault-retry-times": "3"}))
+    await world.until(run(3))
+    await world.until(is_("Running"))
+    await fail(world, "j-worker-0", 1)
+    await world.until(is_("Failed"))
+    await world.until(cleaned())
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -467,5 +515,8 @@ SCENARIOS = {
         Scenario(a_table_in_a_directory_is_of_the_newest_job, shelf=True),
         Scenario(a_namespace_goes_and_comes),
         Scenario(a_table_without_a_gang, shelf=True, settings={"enable_gang_scheduling": False}),
+        # Whoever sees the answer late must not give up first: here only the end is looked at.
+        Scenario(all_pods_fail_at_once, settings={"retry_grace_s": 3600.0}),
+        Scenario(a_failure_is_never_answered, settings={"stop_survivors": True}),
     )
 }

@@ -7,7 +7,33 @@ import asyncio
 from dataclasses import dataclass
 from random import Random  # noqa: TID251  seeded
 
+from ascendop.kube.errors import ConflictError, NotFoundError
+from ascendop.kube.resource import CONFIGMAPS, POD_GROUPS, PODS, SERVICES, Resource
 from ascendop.sim.faults import Plan
+
+from .oracles import STRANGER  # noqa: TID252  the standard library has a package called test
+
+PLANTED_ON = (
+    Resource("mindxdl.gitee.com", "v1", "ascendjobs", "AscendJob"),
+    Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"),
+    POD_GROUPS,
+    PODS,
+    SERVICES,
+    CONFIGMAPS,
+)
+RIGHTS = (
+    ("POST", "pods"),
+    ("DELETE", "pods"),
+    ("GET", "pods"),
+    ("PATCH", "podgroups"),
+    ("GET", "podgroups"),
+    ("GET", "configmaps"),
+    ("PATCH", "status"),
+    ("PATCH", "ascendjobs"),
+    ("POST", "events"),
+    ("PUT", "leases"),
+)
+"""Method, and a part of the path that names a resource."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +48,8 @@ class Weather:
     accidents: tuple[str, ...]
     until_s: float
     """The sky clears by itself: a story has to come to its end."""
+    storms: tuple[str, ...] = ()
+    """Accidents that last for a while; they come beside the others."""
 
     async def blow(self, world):
         """Until the world is calm."""
@@ -32,6 +60,8 @@ class Weather:
                 world.calm()
             if world.weather is self and self.accidents:
                 self._happen(world, rng.choice(self.accidents), rng)
+            if world.weather is self and self.storms:
+                self._storm(world, world.storms.choice(self.storms), world.storms)
 
     def _happen(self, world, accident, rng):
         replica = rng.choice(world.replicas)
@@ -46,6 +76,34 @@ class Weather:
                 world.loop._jumping.now_s += rng.choice((1.0, 8.0, 30.0))
             case "clock":
                 replica.skew_s = rng.choice((0.0, 3600.0, -3600.0))
+
+    def _storm(self, world, accident, rng):
+        replica = rng.choice(world.replicas)
+        match accident:
+            case "partition":  # of one replica: the other one, and people, still reach the server
+                replica.wire.apart(rng.choice((1.0, 12.0, 40.0, 90.0)))
+            case "rights":  # withdrawn, and given back after a while; of all replicas
+                world.withdraw(rng.choice(RIGHTS), rng.choice((1.0, 20.0, 60.0)))
+            case "rate":  # from now on its wall clock goes faster or slower than the others'
+                replica.turn_clock(rng.choice((0.5, 0.9, 1.1, 2.0)))
+            case "plant":  # somebody else writes keys of his own, on anything
+                world.tasks.create_task(plant(world, rng), name="plant")
+
+
+async def plant(world, rng):
+    """A label and an annotation of a stranger's on one object: no write of ours may take them."""
+    there = [(r, obj) for r in PLANTED_ON for obj in world.objects(r.name)]
+    if not there:
+        return
+    resource, obj = rng.choice(there)
+    meta, key = obj["metadata"], f"{STRANGER}/{resource.kind.lower()}-{rng.randrange(5)}"
+    value = str(rng.randrange(1000))
+    body = {"metadata": {"labels": {key: value}, "annotations": {key: value}}}
+    body["metadata"]["uid"] = meta["uid"]
+    try:
+        await world.people.patch(resource, meta["namespace"], meta["name"], body)
+    except (NotFoundError, ConflictError):
+        return  # it has gone meanwhile
 
 
 def weather_of(seed):
@@ -79,7 +137,15 @@ def weather_of(seed):
             )
         ),
         until_s=until_s,
+        storms=storms_of(seed),
     )
+
+
+def storms_of(seed):
+    """Half of the runs have none; drawn apart, so that older seeds still mean what they meant."""
+    rng = Random(f"{seed}/storms")
+    kinds = ("partition", "rights", "rate", "plant")
+    return rng.choice(((), (), (), *((kind,) for kind in kinds), kinds))
 
 
 def cast_of(seed):

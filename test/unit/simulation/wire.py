@@ -8,7 +8,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from ascendop.kube.errors import TransportError
+from ascendop.kube.resource import NODES
 from ascendop.kube.transport import Request
+from ascendop.sim.answers import forbidden
 from ascendop.sim.faults import Faults, Plan
 from ascendop.sim.transport import SimTransport
 
@@ -50,6 +52,7 @@ class Wire:
         self.calls = Counter()
         """Method and path without names, of what the server has read."""
         self.faults = Faults(plan, rng)
+        self._apart_until_s = 0.0
         self._inner = SimTransport(world.server, user=who, faults=self)
 
     async def send(self, request):
@@ -69,6 +72,9 @@ class Wire:
     # What SimTransport asks of faults.
 
     async def before(self, request: Request):
+        await self._cross(request)
+        if self.faults.enabled and self.world.forbids(request):
+            return forbidden(NODES, request.path, "the right was withdrawn").response()
         early = await self.faults.before(request)
         if early is not None:
             return early
@@ -89,7 +95,24 @@ class Wire:
         await self.faults.after(request)
 
     def through(self, request, stream):
-        return self.faults.through(request, stream)
+        return self.faults.through(request, _Held(stream, self))
+
+    def apart(self, seconds):
+        """For so long nothing of this replica reaches the server, and nothing comes back."""
+        self._apart_until_s = asyncio.get_running_loop().time() + seconds
+
+    async def crossed(self):
+        """When the network is whole again; at once when it is. Whether it had to be waited for."""
+        waited = False
+        loop = asyncio.get_running_loop()
+        while self.faults.enabled and loop.time() < self._apart_until_s:
+            waited = True
+            await asyncio.sleep(min(1.0, self._apart_until_s - loop.time()))
+        return waited
+
+    async def _cross(self, request):
+        if await self.crossed():
+            raise TransportError(f"{request}: no route to host", sent=False)
 
     def _counts(self, request):
         return is_write(request) and not is_lease(request) and not is_event(request)
@@ -97,3 +120,20 @@ class Wire:
     async def _die(self):
         self.die()
         await asyncio.get_running_loop().create_future()  # no line after this one runs
+
+
+class _Held:
+    """A stream on which nothing comes while its replica is apart, and that is broken after that."""
+
+    def __init__(self, inner, wire):
+        self.status, self.headers = inner.status, inner.headers
+        self._inner, self._wire = inner, wire
+
+    async def chunks(self):
+        async for chunk in self._inner.chunks():
+            if await self._wire.crossed():
+                raise TransportError("connection reset: the network was parted", sent=True)
+            yield chunk
+
+    async def read(self):
+        return await self._inner.read()

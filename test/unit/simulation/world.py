@@ -60,6 +60,9 @@ class World:
             **{"leader_elect": False, "rank_table_dir": "", "workers": 4} | (settings or {})
         )
         self.weather = weather
+        self.storms = self.dice("storms")
+        self._withdrawn = {}
+        """Rights that operators do not have now, and until when."""
         self.writer = None
         """Whose request the server is working on, if an operator's."""
         self.replicas = []
@@ -163,6 +166,16 @@ class World:
 
         self.tasks.create_task(send(), name="late")
 
+    def withdraw(self, right, seconds):
+        """Operators may not do this for so long: a method, and what is in the path."""
+        self._withdrawn[right] = self.loop.time() + seconds
+
+    def forbids(self, request):
+        return any(
+            self.loop.time() < until_s and method == request.method and what in request.path
+            for (method, what), until_s in self._withdrawn.items()
+        )
+
     def calm(self):
         """From now on nothing goes wrong."""
         self.weather = None
@@ -173,8 +186,8 @@ class World:
 
     def heard(self, wire, request):
         """The server is about to read a request of an operator."""
-        self.writer = wire
         if is_write(request):
+            self.writer = wire
             wire.calls[request.method, request.path] += 1
         self._note(wire.who, request.method, request.path, request.query.get("resourceVersion"))
         self.oracles.heard(wire, request)
@@ -184,6 +197,7 @@ class World:
         self._note(table.name, *change.last.key, change.revision, verb)
         self.trace.update(change.last.body)
         self.oracles.changed(table.name, change)
+        self.writer = None
 
     def _note(self, *what):
         self.trace.update(f"{self.loop.time():.6f} {what}\n".encode())
@@ -201,6 +215,7 @@ class Replica:
         self.born = 0
         self.skew_s = 0.0
         """Of its wall clock."""
+        self._rate, self._turned_at_s = 1.0, world.loop.time()
         self._death = death
         self._process = None
         self._metrics = Metrics()
@@ -225,11 +240,22 @@ class Replica:
             Client(self.wire, rng=rng),
             world.settings,
             identity=Identity(who, "default"),
-            wall=lambda: world.wall() + timedelta(seconds=self.skew_s),
+            wall=self.wall,
             rng=rng,
             metrics=self._metrics,
         )
         world.oracles.born(self)
+
+    def wall(self):
+        """The time as its machine has it."""
+        gone_s = self.world.loop.time() - self._turned_at_s
+        return self.world.wall() + timedelta(seconds=self.skew_s + gone_s * (self._rate - 1.0))
+
+    def turn_clock(self, rate):
+        """From now on its wall clock goes at another rate; what it has gained it keeps."""
+        now_s = self.world.loop.time()
+        self.skew_s += (now_s - self._turned_at_s) * (self._rate - 1.0)
+        self._rate, self._turned_at_s = rate, now_s
 
     async def run(self):
         while not self.stop.is_set():
