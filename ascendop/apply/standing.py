@@ -36,6 +36,10 @@ class Standing:
     """The table is written; else something is in its way."""
 
 
+NOBODY_ASKS: Final = Standing("", "", stands=True)
+"""There is no place for the table and no pod that wants one: what was said of it is over."""
+
+
 def standing_of_error(error: AscendopError, namespace: str, wish: TableWish) -> Standing | None:
     """What a failed write means for the user; None for trouble that passes and is nobody's."""
     where = f"ConfigMap {namespace}/{wish.config_map}"

@@ -30,6 +30,7 @@ from ascendop.apply.files import (
 from ascendop.apply.plan import TableWish
 from ascendop.apply.standing import (
     LATE_S,
+    NOBODY_ASKS,
     ForeignMapError,
     Standing,
     TooLargeError,
@@ -160,7 +161,7 @@ class Tables:
         in_map, shares = kept.map is _Map.FILLED, self._root is not None
         in_file = shares and bool(wish.directory) and not wish.mounted
         if not in_map and not in_file:
-            kept.standing = standing_without_place(namespace, wish)
+            kept.standing = standing_without_place(namespace, wish) or NOBODY_ASKS
             return None
         if kept.waits_since is None:
             if not wish.only_over_completed:

@@ -15,7 +15,7 @@ from ascendop.api.kind import JobKind, JobView, S
 from ascendop.api.model import Object
 from ascendop.api.observed import PodView
 from ascendop.apply.plan import EventNote, TableWish
-from ascendop.apply.standing import Standing
+from ascendop.apply.standing import NOBODY_ASKS, Standing
 from ascendop.builder.names import rank_table_config_map
 from ascendop.ranktable.build import initializing, rank_table
 from ascendop.ranktable.table import Table, TableJob
@@ -59,6 +59,8 @@ def told(conditions: Conditions, standing: Standing | None, now: datetime) -> Co
     Aside:   the condition is put first, for the last one is what kubectl prints as State.
     """
     old = next((c for c in conditions if c.type == CONDITION), None)
+    if standing == NOBODY_ASKS:
+        return conditions if old is None else tuple(c for c in conditions if c != old)
     if standing is None or (standing.stands and (old is None or old.status == "True")):
         return conditions
     status, moment = ("True" if standing.stands else "False"), rfc3339(now)

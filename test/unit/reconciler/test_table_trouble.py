@@ -5,11 +5,14 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime
 
 import pytest
 
-from ascendop.apply.standing import LATE_S
+from ascendop.apply.standing import LATE_S, NOBODY_ASKS, Standing
 from ascendop.kube.resource import CONFIGMAPS, CORE_EVENTS, PODS, Scope
+from ascendop.reconciler.status import put_condition
+from ascendop.reconciler.table import told as say
 
 from ..make import container, replica  # noqa: TID252  the standard library has a package called test
 from ..ranktable import make  # noqa: TID252  likewise
@@ -274,3 +277,14 @@ async def test_a_share_that_cannot_be_written_is_named_and_the_job_runs_on(town,
         (tmp_path / f"{NS}.j").unlink()
         await says(town, "True", "RankTableWritten", f"directory {NS}.j", within_s=60)
         assert json.loads((tmp_path / f"{NS}.j" / "hccl.json").read_text())["status"] == "completed"
+
+
+def test_trouble_with_a_table_that_nobody_asks_for_leaves_no_trace():
+    """The right to read ConfigMaps came back, and there was none of that name all the time."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    before = put_condition((), "Running", "JobRunning", "", now)
+    troubled = say(before, Standing("RankTableNotWritten", "forbidden"), now)
+    assert [c.type for c in troubled] == ["RankTableReady", "Running"]
+    assert say(troubled, None, now) == troubled, "a new process does not know yet"
+    assert say(troubled, NOBODY_ASKS, now) == before
+    assert say(before, NOBODY_ASKS, now) is before

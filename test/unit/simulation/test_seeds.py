@@ -25,9 +25,11 @@ FAILED = {
     565: "workers_come_and_go",
     101: "workers_come_and_go",
     691: "a_job_is_suspended_and_resumed",
+    120: "two_jobs_fit_one_at_a_time",
 }
 """Have shown something: a pod of a scale-down that was charged as lost, a ghost of no object, a
-PodGroup of yesterday, pods of before a suspension that were taken for those after it."""
+PodGroup of yesterday, pods of before a suspension that were taken for those after it, a trouble
+that was told after it was over."""
 OPEN = {107}
 """Not played, as its end differs and nothing of ours can help it: the request to make a pod of a
 job of four arrives forty seconds late, when that pod has come and gone and the job is one of three;
