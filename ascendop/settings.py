@@ -116,6 +116,8 @@ class Settings(BaseModel):
     """Writes that may leave at once under that bound; 0 for two seconds of it."""
     writes_at_once: int = Field(default=32, ge=1, le=32)
     """Writes in flight at the same time."""
+    pods_by_lists: bool = False
+    """Whether pods go by 1000 in one request: on openFuyao, with the verb collectionCreate."""
     resync_h: float = Field(default=10.0, ge=0.1, le=168)
     """Every job is looked at this often even if nothing happened."""
     audit: bool = False

@@ -25,6 +25,7 @@ from ascendop.app.workloads import Workloads
 from ascendop.apply.events import EventRecorder
 from ascendop.apply.execute import Executor
 from ascendop.apply.files import SharedDirectoryError
+from ascendop.apply.lists import PodLists
 from ascendop.apply.tables import Tables
 from ascendop.backoff import Backoff
 from ascendop.clock import WallClock
@@ -140,7 +141,11 @@ class Operator:
             queue=self.queue,
             observer=self._observer,
             executor=Executor(
-                writer, self.mirror.caches(), settings.field_manager, noted=self._written
+                writer,
+                self.mirror.caches(),
+                settings.field_manager,
+                noted=self._written,
+                lists=PodLists(writer) if settings.pods_by_lists else None,
             ),
             tables=self._tables,
             recorder=JobEvents(self._recorder),

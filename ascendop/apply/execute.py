@@ -12,6 +12,7 @@ from functools import partial
 from ascendop.api.model import Object
 from ascendop.apply.address import address_taken, with_old_address
 from ascendop.apply.caches import Caches
+from ascendop.apply.lists import PodLists
 from ascendop.apply.plan import (
     Absent,
     Answer,
@@ -94,9 +95,16 @@ class Executor:
     """
 
     def __init__(
-        self, client: Client, caches: Caches, manager: str = "ascendop", *, noted: Noted
+        self,
+        client: Client,
+        caches: Caches,
+        manager: str = "ascendop",
+        *,
+        noted: Noted,
+        lists: PodLists | None = None,
     ) -> None:
         self._client = client
+        self._lists = lists
         self._caches = caches
         self._manager = manager
         self._noted = noted
@@ -108,7 +116,8 @@ class Executor:
         """
         tally = _Tally()
         for step in steps:
-            for batch in slow_start(step.writes):
+            writes = await self._by_lists(key, step, tally)
+            for batch in slow_start(writes):
                 await self._batch(key, step, batch, tally)
                 if tally.stopped:
                     return tally.executed()
@@ -154,6 +163,19 @@ class Executor:
             resource, key.namespace, key.name, body, subresource="status"
         )
         self._wrote(key, resource, answer)
+
+    async def _by_lists(self, key: Key, step: Step, tally: _Tally) -> Sequence[Write]:
+        """Make what can be made by lists; the writes that are left."""
+        pods = self._lists.fitting(step.writes) if self._lists is not None else []
+        if self._lists is None or not pods:
+            return step.writes
+        made = await self._lists.create(key.namespace, pods)
+        if made is None:
+            return step.writes
+        answers = {name: self._wrote(key, PODS, body) for name, body in made.items()}
+        done = {id(pod): answers[pod.name].uid for pod in pods if pod.name in answers}
+        tally.written += [Written(step.name, w, done[id(w)]) for w in step.writes if id(w) in done]
+        return [write for write in step.writes if id(write) not in done]
 
     async def _batch(self, key: Key, step: Step, batch: Sequence[Write], tally: _Tally) -> None:
         ends = await side_by_side([partial(self._write, key, write) for write in batch])

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from random import Random  # noqa: TID251  the type; the dice are an argument
@@ -209,6 +209,16 @@ class Client:
         validation: Validation | None = None,
     ) -> bytes:
         return await self._ask(verbs.create(resource, obj, dry_run=dry_run, validation=validation))
+
+    async def create_list(
+        self, resource: Resource, namespace: str, objects: Sequence[Object]
+    ) -> None:
+        """All of these at once, in a namespace; only some API servers know how.
+
+        Raises:  RejectedError where the server does not, and whatever one of the objects deserves.
+                 Some may have been made even then.
+        """
+        await self._ask(verbs.create_list(resource, namespace, objects))
 
     async def replace(
         self,

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -92,6 +92,14 @@ def create(
     path = resource.path(obj["metadata"].get("namespace"))
     repeat = Repeat.HARMLESS if dry_run else Repeat.ONLY_IF_UNDONE
     return Question("POST", path, query, _WRITE, orjson.dumps(obj), repeat)
+
+
+def create_list(resource: Resource, namespace: str, objects: Sequence[Object]) -> Question:
+    """An extension that openFuyao's API server has; the kind of the body is its own."""
+    body = {"kind": f"{resource.kind}Lists", "apiVersion": resource.api_version, "items": objects}
+    query = {"collectionCreate": "true"}
+    path = resource.path(namespace)
+    return Question("POST", path, query, _WRITE, orjson.dumps(body), Repeat.ONLY_IF_UNDONE)
 
 
 def replace(

@@ -297,6 +297,19 @@ def test_d10_a_service_of_somebody_else_in_the_way(create, admin, where):
     job.wait_pods(2)
 
 
+@pytest.mark.long
+def test_d12_a_stock_server_that_is_asked_for_lists_gets_single_pods(plain, where, operator):
+    """ascendjob:W-37: by an operator of its own, since nobody has to have the setting."""
+    lease = ("--lease-name=lists", f"--namespaces={where}", "--pods-by-lists")
+    replica = operator(plain, *lease, "--no-enable-gang-scheduling", name="lists")
+    with plain.admin() as hands:
+        job = JobByHand(hands, where, build_job(Master=1, Worker=200))
+        job.create()
+        job.wait_pods(201, timeout_s=120)
+        assert "Failed" not in job.conditions
+    assert "takes no list of pods" in replica.process.log.read_text()
+
+
 def test_d13_fewer_workers_than_before(create):
     job = create(build_job(Master=1, Worker=4))
     before = job.run(5)

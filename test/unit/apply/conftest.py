@@ -52,9 +52,18 @@ class Bench:
         }
         forms = {PODS: rows.pods_form(), SERVICES: rows.services_form(), JOBS: rows.jobs_form()}
         caches = {r: Cache(i.store, forms[r]) for r, i in self.informers.items()}
-        self.executor = Executor(self.client, caches, noted=lambda *args: self.noted.append(args))
+        self.caches = caches
+        self.executor = self.executor_of()
         self.job = {}
         self.key = Key("AscendJob", NS, "j")
+
+    def executor_of(self, lists=None):
+        return Executor(
+            self.client,
+            self.caches,
+            noted=lambda *args: self.noted.append(args),
+            lists=lists,
+        )
 
     @property
     def pods(self):
