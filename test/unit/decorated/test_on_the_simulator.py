@@ -8,9 +8,10 @@ import asyncio
 import pytest
 
 from ascendop.kube.resource import CRDS
+from ascendop.sim.answers import RefusedError
 
-from ..town import JOBS  # noqa: TID252  likewise
-from ..wire import is_write, slow  # noqa: TID252  the standard library has a package called test
+from ..town import JOBS  # noqa: TID252  the standard library has a package called test
+from ..wire import is_write, refuse, slow  # noqa: TID252  likewise
 from . import make  # noqa: TID252  likewise
 
 QUIET_S = 5.0
@@ -282,24 +283,48 @@ async def test_a_follower_writes_nothing_and_takes_over(yard):
     assert await yard.ranks() == {"serve-b": "1", "serve-c": "0"}
 
 
-async def test_a_new_leader_gives_no_rank_that_its_cache_has_not_seen_given(yard):
-    """A watch that lags: on what the cache says, rank 0 would be free."""
+async def test_a_new_leader_gives_no_rank_that_was_given_behind_its_back(yard):
+    """Its watch has stopped just before the last rank of its predecessor: 0 is taken by now."""
     first, second = (yard.operator(name, leader_elect=True) for name in ("a", "b"))
+    reached, go_on = asyncio.Event(), asyncio.Event()
+    yard.wires["a"].before.append(hold_first_rank(reached, go_on))
     async with yard.running(first) as stop_first:
         await asyncio.sleep(1)
         async with yard.running(second):
-            serve = await yard.add(make.deployment(replicas=1))
-            await yard.grow(serve, "serve-m")
-            await asyncio.sleep(0.0)
+            await asyncio.sleep(1)
+            serve = await yard.add(make.deployment())
+            await yard.grow(serve, "serve-m", annotations={make.RANK: "1"})
+            await yard.grow(serve, "serve-b", known=False)
+            await yard.grow(serve, "serve-z")
+            await reached.wait()  # to give 0 to serve-z
+            await yard.start("serve-b", 9)
+            await yard.change(serve, {"spec": {"replicas": 3}})
+            await asyncio.sleep(1)
+            yard.wires["b"].before.append(slow(is_of_the_mirror, 3600))
             yard.server.cut_watches()
-            yard.wires["b"].before.append(slow(lambda request: "watch" in request.query, 3600))
-            await yard.until_table("completed")
-            await yard.change(serve, {"spec": {"replicas": 2}})
+            go_on.set()
+            await asyncio.sleep(0.1)
             stop_first.set()
-            await yard.grow(serve, "serve-a")
-            await asyncio.sleep(60)
-    found = list((await yard.ranks()).values())
-    assert len(set(found) - {None}) == len([rank for rank in found if rank is not None])
+            await yard.until_table("completed")
+    assert await yard.ranks() == {"serve-m": "1", "serve-z": "0", "serve-b": "2"}
+
+
+def hold_first_rank(reached, go_on):
+    """A hook that lets the first rank go when it is told to, and no other one."""
+
+    async def hold(request):
+        if is_write("PATCH", "pods")(request):
+            if reached.is_set():
+                await asyncio.sleep(3600)
+            reached.set()
+            await go_on.wait()
+
+    return hold
+
+
+def is_of_the_mirror(request):
+    """Of all pods with the label, not of those of one workload."""
+    return request.path.endswith("/pods") and request.query.get("labelSelector") == "deploy-name"
 
 
 async def test_w_31_ranks_are_written_side_by_side_and_bounded(yard):
@@ -388,3 +413,61 @@ async def test_w_35_a_table_that_stands_costs_nothing(yard):
             await yard.annotate("serve-a", t=str(number))
             await asyncio.sleep(1)
         assert yard.wire.writes(since=sent) == []
+
+
+async def test_w_41_jobs_run_where_workloads_may_not_be_listed(yard, tmp_path):
+    """And no file is swept, since nobody knows whose it is."""
+    (tmp_path / "default.gone").mkdir()
+    (tmp_path / "default.gone" / "hccl.json").write_text("{}")
+    denied = RefusedError(403, "Forbidden", "no rights")
+    operator = yard.operator(rank_table_dir=str(tmp_path))
+    yard.wire.before.append(refuse(lambda request: "/apis/apps/" in request.path, denied))
+    async with yard.running(operator):
+        await yard.create()
+        await yard.until_pods(2)
+        await asyncio.sleep(60)
+        assert (tmp_path / "default.gone").exists()
+
+
+async def test_w_40_a_table_that_does_not_fit_is_told_once(yard, monkeypatch):
+    monkeypatch.setattr("ascendop.apply.tables.MAX_TABLE", 100)
+    operator = yard.operator()
+    async with yard.running(operator):
+        serve = await yard.add(make.deployment())
+        await two_pods(yard, serve)
+        await asyncio.sleep(120)
+        (warning,) = await yard.warnings()
+        assert warning.startswith("TableTooLarge") and "shared directory" in warning
+        monkeypatch.undo()
+        await yard.until_table("completed", within_s=600)
+
+
+async def test_w_25_no_row_is_changed_by_what_is_decided(yard):
+    """What the cache has of a pod is what the server has, after all of it."""
+    operator = yard.operator()
+    async with yard.running(operator):
+        serve = await yard.add(make.deployment())
+        await two_pods(yard, serve)
+        await yard.until_table("completed")
+        await asyncio.sleep(QUIET_S)
+        (informer,) = operator.workloads.members.informers
+        versions = {pod.name: pod.version for pod in informer.store.rows()}
+        pods = await yard.pods()
+    assert versions == {name: pod["metadata"]["resourceVersion"] for name, pod in pods.items()}
+
+
+async def test_the_queue_of_workloads_has_metrics_of_its_own(yard):
+    operator = yard.operator()
+    async with yard.running(operator):
+        serve = await yard.add(make.deployment())
+        await two_pods(yard, serve)
+        await yard.until_table("completed")
+        operator.metrics.refresh()
+        text = operator.metrics.render()[1].decode()
+    assert 'workqueue_depth{controller="workloads",name="workloads"' in text
+    done = [
+        line for line in text.splitlines()
+        if line.startswith("controller_runtime_reconcile_total") and "workloads" in line
+    ]  # fmt: skip
+    assert sum(float(line.rsplit(" ", 1)[1]) for line in done) >= 2
+    assert 'ascendop_informer_objects{kind="workload pods"} 2.0' in text

@@ -86,9 +86,10 @@ class Yard(Town):
         await self.until(there, within_s)
 
     async def warnings(self, kind="Deployment"):
-        """Texts of the Events about workloads of a kind."""
+        """Texts of the Events about workloads of a kind, as often as they were told."""
         return [
             event["message"]
             for event in await self.hands.list(CORE_EVENTS, Scope(make.NS))
             if event["involvedObject"]["kind"] == kind
+            for _ in range((event.get("series") or event).get("count") or 1)
         ]
