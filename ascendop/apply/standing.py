@@ -15,6 +15,7 @@ from ascendop.kube.errors import ForbiddenError, RejectedError
 
 LATE_S: Final = 60.0
 """Pods that have no devices or no address for so long are worth a word (field-reports:FR-057)."""
+MISSING: Final = "RankTableMissing"
 
 
 class TooLargeError(AscendopError):
@@ -65,11 +66,11 @@ def standing_without_place(namespace: str, wish: TableWish) -> Standing | None:
     where = f"ConfigMap {namespace}/{wish.config_map}"
     if wish.mounted:
         fix = "make it, with the label ring-controller.atlas"
-        return Standing("RankTableMissing", f"pods mount {where}, which does not exist; {fix}")
+        return Standing(MISSING, f"pods mount {where}, which does not exist; {fix}")
     if wish.directory:
         text = "a volume named ranktable asks for a file, but ascendop runs without a directory"
         fix = f"start it with --rank-table-dir, or make {where}"
-        return Standing("RankTableMissing", f"{text}; {fix}")
+        return Standing(MISSING, f"{text}; {fix}")
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from ascendop.api.observed import PodView
 from ascendop.apply.execute import Executor
 from ascendop.apply.plan import EventNote, Step, TableWish
-from ascendop.apply.standing import standing_of_error
+from ascendop.apply.standing import MISSING, Standing, standing_of_error
 from ascendop.apply.tables import Tables
 from ascendop.decorated.decide import Decision, decide
 from ascendop.decorated.kinds import WORKLOADS
@@ -110,8 +110,11 @@ class TableController(Passes):
             await self._tables.forget(row.uid, row.namespace, row.name, inherited=True)
         if decision.waits:
             self._log.debug("no rank table yet", why=decision.waits)
-        again_s = await self._keep(key, row, decision.table) if decision.table else None
-        self._say(key, row, decision.note)
+        if decision.table is None:
+            self._say(key, row, decision.note)
+            return Finished()
+        again_s = await self._keep(key, row, decision.table)
+        self._say(key, row, decision.note or self._without_place(row))
         return Finished(again_s)
 
     def _decided(self, key: Key, row: WorkloadRow) -> Decision | None:
@@ -144,9 +147,13 @@ class TableController(Passes):
         except AscendopError as error:
             trouble = standing_of_error(error, row.namespace, wish)
             if trouble is not None:
-                note = f"{trouble.reason}: {trouble.message}"
-                self._say(key, row, EventNote("Warning", "NoRankTable", note))
+                self._say(key, row, _warning(trouble))
             raise
+
+    def _without_place(self, row: WorkloadRow) -> EventNote | None:
+        """What its user has to hear where the table is asked for, and there is no place for it."""
+        standing = self._tables.standing(row.uid)
+        return _warning(standing) if standing and standing.reason == MISSING else None
 
     def _say(self, key: Key, row: WorkloadRow, note: EventNote | None) -> None:
         if note is None:
@@ -156,3 +163,7 @@ class TableController(Passes):
         if self._told.get(key) != saying:
             self._told[key] = saying
             self._recorder.workload_event(key, row, note)
+
+
+def _warning(standing: Standing) -> EventNote:
+    return EventNote("Warning", "NoRankTable", f"{standing.reason}: {standing.message}")

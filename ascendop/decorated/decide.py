@@ -123,6 +123,7 @@ def _wish(row: WorkloadRow, content: str) -> TableWish:
         content,
         config_map=rank_table_config_map(row.name),
         directory=f"{row.namespace}.{row.name}" if row.wants_file else "",
+        mounted=row.mounts_map,
     )
 
 

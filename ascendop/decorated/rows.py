@@ -8,15 +8,17 @@ A cluster has many workloads and pods that have no rank table. They are rows of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 import msgspec
 
+from ascendop.api.job import ReplicaSpec
 from ascendop.api.model import Object
 from ascendop.api.observed import PodView
 from ascendop.builder import labels as keys
+from ascendop.builder.names import rank_table_config_map
 from ascendop.builder.npus import pod_npus
 from ascendop.decorated.kinds import WorkloadKind
 from ascendop.informer.metadata import Meta
@@ -24,7 +26,7 @@ from ascendop.informer.pool import Pool
 from ascendop.informer.represent import StructForm
 from ascendop.informer.rows import Pod, Whole, Wire, pod_row
 from ascendop.ranktable.table import TableJob
-from ascendop.reconciler.table import VOLUME
+from ascendop.reconciler.table import VOLUME, mounted_maps
 
 TABLE_ANNOTATIONS: Final = frozenset({
     keys.RANK_INDEX, keys.DEVICES_910, keys.DEVICES_NPU, keys.SUPER_POD_RANK, keys.SUPER_POD_ID,
@@ -45,6 +47,8 @@ class WorkloadRow(msgspec.Struct, frozen=True, kw_only=True):
     """What its rank table depends on, as of this version; None when it wants none."""
     wants_file: bool = False
     """Whether a template has the volume of the shared directory."""
+    mounts_map: bool = False
+    """Whether its pods do not start without the ConfigMap of its table."""
 
 
 class _Volume(Wire):
@@ -84,15 +88,16 @@ def workload_row(kind: WorkloadKind, workload: Workload, pool: Pool) -> Workload
     meta = workload.metadata
     wants_file = _has_volume(_SPEC.decode(workload.spec))
     marked = meta.labels is not None and keys.RING_CONTROLLER in meta.labels
-    facts = _facts(kind, meta, workload.spec) if marked or wants_file else None
+    roles = kind.roles(_WHOLE.decode(workload.spec)) if marked or wants_file else ()
     return WorkloadRow(
         namespace=pool(meta.namespace),
         name=meta.name,
         uid=meta.uid,
         version=meta.resource_version,
         deleting=meta.deletion_timestamp is not None,
-        facts=facts,
+        facts=_facts(kind, meta, roles),
         wants_file=wants_file,
+        mounts_map=rank_table_config_map(meta.name) in _maps(roles),
     )
 
 
@@ -105,8 +110,13 @@ def _has_volume(spec: _Spec) -> bool:
     )
 
 
-def _facts(kind: WorkloadKind, meta: Meta, raw: msgspec.Raw) -> TableJob | None:
-    roles = kind.roles(_WHOLE.decode(raw))
+def _maps(roles: Iterable[ReplicaSpec]) -> Iterator[str]:
+    for role in roles:
+        for volume in role.pod_spec.get("volumes") or ():
+            yield from mounted_maps(volume)
+
+
+def _facts(kind: WorkloadKind, meta: Meta, roles: Sequence[ReplicaSpec]) -> TableJob | None:
     if not any(pod_npus(role.pod_spec) for role in roles):
         return None
     annotations = dict(meta.annotations or {})

@@ -36,7 +36,7 @@ def table_wish(kind: JobKind[S], job: JobView[S], pods: Sequence[PodView]) -> Ta
     found = rank_table(facts, pods)
     directory = f"{job.namespace}.{job.name}" if _mounts_table(job) else ""
     place = rank_table_config_map(job.name)
-    mounted = any(place in _mounted_maps(volume) for volume in _volumes(job))
+    mounted = any(place in mounted_maps(volume) for volume in _volumes(job))
     if isinstance(found, Table):
         return TableWish(found.content, place, directory, mounted=mounted)
     if not found.withdraw:
@@ -90,7 +90,7 @@ def _mounts_table(job: JobView[S]) -> bool:
     return any(volume.get("name") == VOLUME for volume in _volumes(job))
 
 
-def _mounted_maps(volume: Object) -> Iterator[str]:
+def mounted_maps(volume: Object) -> Iterator[str]:
     """Names of the ConfigMaps without which a pod with this volume does not start."""
     projected = (volume.get("projected") or {}).get("sources") or ()
     for source in (volume, *projected):

@@ -437,8 +437,24 @@ async def test_w_40_a_table_that_does_not_fit_is_told_once(yard, monkeypatch):
         await two_pods(yard, serve)
         await asyncio.sleep(120)
         (warning,) = await yard.warnings()
-        assert warning.startswith("TableTooLarge") and "shared directory" in warning
+        assert warning.startswith("RankTableTooLarge") and "shared directory" in warning
         monkeypatch.undo()
+        await yard.until_table("completed", within_s=600)
+
+
+async def test_a_config_map_that_pods_wait_for_is_asked_for_until_it_is_there(yard):
+    """Only where they mount it: it is the user's to make, or not to make."""
+    operator = yard.operator()
+    async with yard.running(operator):
+        serve = make.deployment()
+        volume = {"name": "hccl", "configMap": {"name": "rings-config-serve"}}
+        serve["spec"]["template"]["spec"]["volumes"] = [volume]
+        serve = await yard.add(serve, config_map=False)
+        await asyncio.sleep(120)
+        (warning,) = await yard.warnings()
+        assert warning.startswith("RankTableMissing: pods mount ConfigMap default/rings-config-se")
+        await yard.provide("serve")
+        await two_pods(yard, serve)
         await yard.until_table("completed", within_s=600)
 
 
