@@ -55,6 +55,12 @@ simulate-many: $(READY) ## Stories in bad weather, one for each of SEEDS, e.g. S
 	SEEDS=$(or $(SEEDS),2200-12199) $(PYTEST) -n auto test/unit/simulation/test_seeds.py
 cluster: $(READY) tools ## A real control plane with Volcano and fake nodes, until Ctrl-C
 	$(RUN) hack.controlplane --full
+node-up: $(READY) tools ## A real node: kubelet, containerd, DNS, in namespaces of their own (root)
+	@$(RUN) hack.node up
+node-down: $(READY) ## The end of it, and of everything in it
+	@$(RUN) hack.node down
+node-test: $(READY) tools ## Jobs in real containers, on a node that is started for them
+	$(PYTEST) test/e2e/test_real_pods.py
 bench: $(READY) tools ## Pods per second beside a bare loader, on a real control plane
 	$(RUN) hack.bench
 tools: $(READY) ## The control-plane binaries, built once into a cache outside the tree
@@ -68,4 +74,4 @@ $(READY): pyproject.toml constraints.txt
 	@python=$$(hack/pythons.sh main) && hack/venv.sh .venv "$$python"
 
 PHONY_DEMOS := demo demo-jax demo-mindspore
-.PHONY: help $(PHONY_DEMOS) test test-long setup check unit e2e fix generate golden verify lock simulate simulate-many cluster bench tools image clean
+.PHONY: help $(PHONY_DEMOS) test test-long setup check unit e2e fix generate golden verify lock simulate simulate-many cluster node-up node-down node-test bench tools image clean

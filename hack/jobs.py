@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from ascendop.sim.devices import asked_npus, build_annotations, has_devices
+from ascendop.sim.devices import asked_npus, build_annotations, given_devices, has_devices
 from hack.admin import MERGE, Admin, path_of, wait_for
 
 Object = dict[str, Any]
@@ -133,13 +134,19 @@ class Job:
     # ------------------------------------------------------------ doing
     def give_devices(self) -> None:
         """What the device plugin does: every bound pod that asked for NPUs learns which it got."""
-        for pod in self.pods:
+        pods = self.pods
+        for pod in pods:
             node_name = pod["spec"].get("nodeName")
             if not node_name or has_devices(pod):
                 continue
             node = self.admin.request("GET", f"/api/v1/nodes/{node_name}")
-            annotations = build_annotations(pod, node, range(asked_npus(pod)[1]))
-            self.patch(pod, {"metadata": {"annotations": annotations}})
+            neighbours = (p for p in pods if p["spec"].get("nodeName") == node_name)
+            taken = {number for p in neighbours for number in given_devices(p)}
+            free = (number for number in itertools.count() if number not in taken)
+            mine = itertools.islice(free, asked_npus(pod)[1])
+            given = build_annotations(pod, node, mine)
+            pod["metadata"].setdefault("annotations", {}).update(given)
+            self.patch(pod, {"metadata": {"annotations": given}})
 
     def tell(self, outcome: str, *names: str) -> None:
         """Let these pods end, or all of them: succeed or fail."""

@@ -3,7 +3,8 @@
 
 """The control-plane binaries: built once from pinned Go modules into a cache outside the tree.
 
-    python hack/tools.py build [NAME ...]   build what is missing; all of them without a name
+    python hack/tools.py build [NAME ...]   build what is missing; without a name all but those
+                                            that only real nodes need
     python hack/tools.py path NAME          print where the binary lies; build it when it is missing
     python hack/tools.py crds volcano       print the folder with Volcano's CRDs
     python hack/tools.py stages kwok        print the folder with kwok's stages
@@ -34,7 +35,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 MODULES = Path(__file__).resolve().parent / "tools"
@@ -67,6 +68,8 @@ class Tool:
     module: str
     package: str = ""
     ldflags: str = STRIP
+    ours: bool = field(default=False, repr=False)
+    """The module is a library, and the set itself has the program that uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,9 @@ class Files:
     globs: tuple[str, ...]
 
 
-def _kubernetes(name: str) -> Tool:
+def _kubernetes(name: str, pins: str = "kubernetes") -> Tool:
     flags = f"{STRIP} {KUBERNETES_VERSION}"
-    return Tool(name, "kubernetes", "k8s.io/kubernetes", f"/cmd/{name}", flags)
+    return Tool(name, pins, "k8s.io/kubernetes", f"/cmd/{name}", flags)
 
 
 TOOLS = {
@@ -91,11 +94,17 @@ TOOLS = {
         _kubernetes("kube-apiserver"),
         _kubernetes("kube-controller-manager"),
         _kubernetes("kubectl"),
+        _kubernetes("kube-scheduler"),
+        _kubernetes("kubelet"),
+        _kubernetes("kube-proxy", "proxy"),  # it alone needs some modules
+        Tool("coredns", "coredns", "github.com/coredns/coredns", ours=True),
         Tool("vc-scheduler", "volcano", "volcano.sh/volcano", "/cmd/scheduler"),
         Tool("vc-controller-manager", "volcano", "volcano.sh/volcano", "/cmd/controller-manager"),
         Tool("kwok", "kwok", "sigs.k8s.io/kwok", "/cmd/kwok"),
     )
 }
+OF_NODES = {"kube-scheduler", "kubelet", "kube-proxy", "coredns"}
+"""Only real nodes need them, and not every machine can have one: built when one is started."""
 FILES = {
     files.name: files
     for files in (
@@ -127,7 +136,7 @@ def cache() -> Path:
 
 def _digest(item: Tool | Files) -> str:
     pins = MODULES / item.pins
-    parts = [(pins / file).read_bytes() for file in ("go.mod", "go.sum")]
+    parts = [file.read_bytes() for file in sorted(pins.iterdir())]
     parts += [repr(item).encode(), platform.system().encode(), platform.machine().encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
@@ -221,9 +230,10 @@ def _pinned(item: Tool | Files) -> str:
 def _check(tool: Tool, binary: Path) -> None:
     """Raise unless the binary says that it is the pinned version of the pinned package."""
     said = _run_go(tool.pins, "version", "-m", str(binary))
+    path = f"ascendop.io/hack/{tool.pins}" if tool.ours else tool.module + tool.package
     wanted = (
-        rf"\tpath\t{re.escape(tool.module + tool.package)}\n",
-        rf"\tmod\t{re.escape(tool.module)}\t{re.escape(_pinned(tool))}\t",
+        rf"\tpath\t{re.escape(path)}\n",
+        rf"\t(mod|dep)\t{re.escape(tool.module)}\t{re.escape(_pinned(tool))}\t",
     )
     if not all(re.search(pattern, said) for pattern in wanted):
         raise ToolError(f"{tool.name} was not built from {tool.module} {_pinned(tool)}")
@@ -231,7 +241,7 @@ def _check(tool: Tool, binary: Path) -> None:
 
 def _build(tool: Tool, into: Path) -> None:
     binary = into / tool.name
-    package = tool.module + tool.package
+    package = "." if tool.ours else tool.module + tool.package
     flags = ("-trimpath", "-ldflags", tool.ldflags)
     _run_go(tool.pins, "build", *flags, "-o", str(binary), package)
     _check(tool, binary)
@@ -293,7 +303,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
     build = verbs.add_parser("build", help="build what is missing")
-    build.add_argument("names", nargs="*", metavar="NAME", help="all of them without a name")
+    build.add_argument(
+        "names", nargs="*", metavar="NAME", help="without one all but those of nodes"
+    )
     verbs.add_parser("path", help="print where a binary lies").add_argument("name")
     verbs.add_parser("crds", help="print a folder with CRDs").add_argument(
         "name", choices=("volcano",)
@@ -309,7 +321,7 @@ def _answer(arguments: argparse.Namespace) -> str:
         case "path":
             return str(path(arguments.name))
         case "build":
-            for name in arguments.names or TOOLS:
+            for name in arguments.names or (name for name in TOOLS if name not in OF_NODES):
                 path(name)
             for item in () if arguments.names else FILES.values():
                 ready(item)

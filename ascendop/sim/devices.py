@@ -53,6 +53,12 @@ def has_devices(pod: Object) -> bool:
     return not asked_npus(pod)[1] or bool({CONFIGURATION_910, CONFIGURATION_NPU} & set(annotations))
 
 
+def given_devices(pod: Object) -> set[int]:
+    """Numbers of the NPUs that the pod has got; none before its annotations are there."""
+    names = (pod["metadata"].get("annotations") or {}).get(REAL, "")
+    return {int(name.rpartition("-")[2]) for name in names.split(",") if name}
+
+
 def generation_of(node: Object, resource: str) -> Generation:
     """By our own label, else by `accelerator-type`, else the oldest that has the resource."""
     labels = node["metadata"].get("labels") or {}

@@ -1,0 +1,163 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""Images for the pods of the tests, from the machine's own Debian mirror: no image registry.
+
+    python -m hack.node.images [NAME ...]     make what is missing, or out of date
+
+An archive is named after a hash of what it is made from, so that a changed file makes a new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from hack.node.layout import images
+
+HERE = Path(__file__).parent / "images"
+SUITE = "bookworm"
+SOURCES = (
+    Path("/etc/apt/sources.list.d/debian.sources"),
+    Path("/etc/apt/sources.list"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One image: its Dockerfile in the folder beside this file, and what that builds on."""
+
+    name: str
+    on: str = ""
+    files: tuple[str, ...] = ()
+
+    @property
+    def tag(self) -> str:
+        """In the pods' manifests."""
+        return f"localhost/{self.name}:1"
+
+    @property
+    def digest(self) -> str:
+        parts = [(HERE / f"Dockerfile.{self.name}").read_bytes()]
+        parts += [(HERE / file).read_bytes() for file in self.files]
+        parts += [IMAGES[self.on].digest.encode()] if self.on else []
+        return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+    @property
+    def archive(self) -> Path:
+        return images() / f"{self.name}-{self.digest}.tar"
+
+
+IMAGES = {
+    image.name: image
+    for image in (
+        Image("pause", files=("pause.c",)),
+        Image("base"),
+        Image("python", on="base"),
+    )
+}
+"""In the order in which they are made."""
+WANTED = ("pause", "python")
+"""What a node gets."""
+ALSO = {"docker.io/library/alpine:3.10": "localhost/python:1"}
+"""Names by which images of ours are known, too: what init containers name unless told otherwise."""
+
+
+def make(*names: str) -> None:
+    """Make the archives that are missing. Raises subprocess.CalledProcessError."""
+    for name in names or WANTED:
+        image = IMAGES[name]
+        if image.archive.exists():
+            continue
+        if image.on and not _built(IMAGES[image.on]):
+            _build(IMAGES[image.on])
+        _build(image)
+
+
+def _build(image: Image) -> None:
+    started = time.monotonic()
+    if image.on and not _built(IMAGES[image.on]):
+        _build(IMAGES[image.on])
+    images().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=images(), prefix=".making-") as scratch:
+        folder = Path(scratch)
+        for file in (*image.files, f"Dockerfile.{image.name}"):
+            shutil.copyfile(HERE / file, folder / file)
+        if image.name == "pause":
+            gcc = ("gcc", "-O2", "-static", "-s", "-o", str(folder / "pause"))
+            _run(*gcc, str(folder / "pause.c"))
+        if image.name == "base":
+            _bootstrap(folder)
+        dockerfile = str(folder / f"Dockerfile.{image.name}")
+        tags = ("-t", image.tag, "-t", _exact(image))
+        _buildah("bud", "-q", "--isolation", "chroot", "-f", dockerfile, *tags, scratch)
+        new = image.archive.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        _buildah("push", "-q", image.tag, f"docker-archive:{new}:{image.tag}")
+        new.rename(image.archive)
+    print(f"images: {image.name} made in {time.monotonic() - started:.0f} s", file=sys.stderr)
+
+
+def _exact(image: Image) -> str:
+    return f"localhost/{image.name}:{image.digest}"
+
+
+def _built(image: Image) -> bool:
+    """Whether buildah has it, for others to build on."""
+    asked = [*_BUILDAH, "inspect", "--type", "image", _exact(image)]
+    return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+
+
+def _bootstrap(folder: Path) -> None:
+    """The smallest Debian, from where this machine gets its packages."""
+    root = folder / "root"
+    _run(
+        "debootstrap", "--variant=minbase", "--include=ca-certificates", SUITE, str(root), mirror()
+    )
+    for waste in ("var/cache/apt/archives", "var/lib/apt/lists"):
+        shutil.rmtree(root / waste, ignore_errors=True)
+        (root / waste / "partial").mkdir(parents=True)
+    _run("tar", "-C", str(root), "--numeric-owner", "-cf", str(folder / "base.tar"), ".")
+    shutil.rmtree(root)
+
+
+def mirror() -> str:
+    """Where this machine gets Debian's packages."""
+    for file in SOURCES:
+        text = file.read_text() if file.exists() else ""
+        if found := re.search(r"^(?:URIs:|deb(?: \[[^]]*\])?)\s+(\S+)", text, re.MULTILINE):
+            return found[1]
+    raise FileNotFoundError("no mirror of Debian in the sources of apt")
+
+
+_STORE = images() / "buildah"
+_BUILDAH = (
+    *("buildah", "--root", str(_STORE / "root"), "--runroot", str(_STORE / "run")),
+    *("--storage-driver", "overlay"),
+)
+
+
+def _buildah(*arguments: str) -> None:
+    _run(*_BUILDAH, *arguments)
+
+
+def _run(*command: str) -> None:
+    env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    done = subprocess.run(
+        command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        print("\n".join((done.stdout + done.stderr).splitlines()[-20:]), file=sys.stderr)
+        done.check_returncode()
+
+
+if __name__ == "__main__":
+    make(*sys.argv[1:])

@@ -1,0 +1,111 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""PID 1 of a node: private mounts, addresses, then every part once. Nothing restarts a part.
+
+python -m hack.node.init LAYOUT     a Layout as JSON; only inside its namespaces
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from hack.node.layout import DNS, Layout, from_json
+from hack.node.parts import CONTROL_PLANE, SYSCTLS, command
+
+PATIENCE_S = 60.0
+
+
+def main() -> int:
+    """Runs until it is killed, and the kernel then ends everything that it has started."""
+    said = json.loads(sys.argv[1])
+    node, toleration_s = from_json(said["node"]), int(said["toleration_s"])
+    _mount()
+    _run("ip", "link", "set", "lo", "up")
+    if node.control is None:
+        _run("ip", "address", "add", f"{DNS}/32", "dev", "lo")  # no pod, and so no Service
+    (node.run / "namespaces").touch()
+    _until((node.run / "link").exists)
+    _run("ip", "address", "add", f"{node.ip}/30", "dev", "eth0")
+    _run("ip", "link", "set", "eth0", "up")
+    _run("ip", "route", "add", "default", "via", node.gateway)
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+    signal.signal(signal.SIGCHLD, _reap)
+    start(node, "containerd", toleration_s)
+    if node.control is None:
+        for part in CONTROL_PLANE:
+            if part == "kcm":
+                _until(lambda: _listens(node.ip, 443))
+            start(node, part, toleration_s)
+    _until(node.containerd.exists)
+    start(node, "kubelet", toleration_s)
+    start(node, "proxy", toleration_s)
+    while True:
+        signal.pause()
+
+
+def start(node: Layout, part: str, toleration_s: int) -> None:
+    """Start a part in the background; its output goes to its log."""
+    with node.log(part).open("ab") as log:
+        subprocess.Popen(  # nobody waits for it but PID 1
+            command(node, part, toleration_s=toleration_s),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _mount() -> None:
+    """Nothing of the node is to be seen outside, and kubelet changes nothing of the machine."""
+    _run("mount", "--make-rshared", "/")
+    _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
+    Path("/run/lock").mkdir()
+    for folder in ("/var/log/containers", "/var/lib/cni"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        _run("mount", "-t", "tmpfs", "tmpfs", folder)
+    for name, value in SYSCTLS.items():
+        shown = Path("/run") / f"sysctl.{name.replace('/', '.')}"
+        shown.write_text(value + "\n")
+        _run("mount", "--bind", str(shown), f"/proc/sys/{name}")
+
+
+def _run(*arguments: str) -> None:
+    subprocess.run(arguments, check=True, stdin=subprocess.DEVNULL)
+
+
+def _until(true: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not true():
+        if time.monotonic() > until:
+            sys.exit("gave up")
+        time.sleep(0.05)
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _reap(*_: object) -> None:
+    """Orphans of the whole node end here."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())

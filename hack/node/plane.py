@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""A cluster of real nodes, with the ways in that tests know from a control plane."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Self
+
+from hack import tools
+from hack.admin import Admin
+from hack.controlplane import CRDS
+from hack.node.cluster import Node
+from hack.node.layout import Layout
+
+ADMIN = ("kube-system", "test-admin")
+
+
+class RealPlane:
+    """One real node, or two, with our CRDs and Volcano's.
+
+    folder:  of kubeconfigs; the node's own files lie where its layout says.
+    """
+
+    def __init__(self, layout: Layout, folder: Path, *, toleration_s: int = 300) -> None:
+        self.folder = folder
+        self.node = Node(layout, toleration_s=toleration_s)
+        self.server = layout.api
+        self._token = ""
+
+    def start(self) -> Self:
+        """On return it serves, and its node is Ready. Raises NodeError."""
+        self.node.up()
+        try:
+            self._give_rights()
+            for file in (*tools.files("volcano-crds"), *sorted(CRDS.glob("*.yaml"))):
+                self.node.kubectl("apply", "--server-side", "-f", str(file))
+            self.node.kubectl("wait", "--for=condition=Established", "crd", "--all")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End everything."""
+        self.node.down()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _give_rights(self) -> None:
+        namespace, name = ADMIN
+        self.node.kubectl("create", "serviceaccount", name, "-n", namespace)
+        who = f"--serviceaccount={namespace}:{name}"
+        self.node.kubectl("create", "clusterrolebinding", name, "--clusterrole=cluster-admin", who)
+        self._token = self.node.kubectl("create", "token", name, "-n", namespace).strip()
+
+    # ------------------------------------------------------------ ways in
+    @property
+    def ca(self) -> Path:
+        """What the server's certificate is checked against."""
+        return self.node.layout.run / "pki" / "ca.crt"
+
+    def admin(self) -> Admin:
+        """Every right."""
+        return Admin(self.server, self._token, self.ca)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Every right, as a file."""
+        return self.node.layout.kubeconfig()
+
+    def service_account(self, namespace: str, name: str) -> Path:
+        """A kubeconfig with a real token of this ServiceAccount, made when it is missing."""
+        with self.admin() as admin:
+            token = admin.token_of(namespace, name)
+        cluster = {"server": self.server, "certificate-authority": str(self.ca)}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "real", "cluster": cluster}],
+            "users": [{"name": name, "user": {"token": token}}],
+            "contexts": [{"name": "real", "context": {"cluster": "real", "user": name}}],
+            "current-context": "real",
+        }
+        file = self.folder / f"{namespace}-{name}.kubeconfig"
+        file.touch(mode=0o600)
+        file.write_text(json.dumps(config))
+        return file
+
+    def logs(self, namespace: str, pod: str) -> str:
+        """What its main container has printed."""
+        return self.node.kubectl("logs", "-n", namespace, pod)
