@@ -36,7 +36,13 @@ from ascendop.reconciler.decide import decide
 from ascendop.reconciler.finish import job_resource
 from ascendop.reconciler.leftovers import told_in_time
 from ascendop.reconciler.observe import Observer
-from ascendop.reconciler.outcome import Finished, Later, Outcome, outcome_of_failures
+from ascendop.reconciler.outcome import (
+    Finished,
+    Later,
+    NoStatusError,
+    Outcome,
+    outcome_of_failures,
+)
 from ascendop.reconciler.pace import Pace
 from ascendop.reconciler.passes import Passes, Reconciles
 from ascendop.reconciler.snapshot import AnySnapshot
@@ -220,6 +226,7 @@ class Controller(Passes):
         try:
             wait_s = await self._settle(key, found, done, executed.job_version)
         except NotFoundError:
+            await self._demand_status(key, found.snapshot)
             return None  # deleted meanwhile; nobody is left to be told
         except AscendopError:
             self._untold[key] = (uid, done.written)
@@ -227,6 +234,15 @@ class Controller(Passes):
         if wait_s is not None:
             self._untold[key] = (uid, done.written)
         return wait_s
+
+    async def _demand_status(self, key: Key, s: AnySnapshot) -> None:
+        """Raises NoStatusError when the job is there and only its status cannot be written."""
+        resource = job_resource(s)
+        with suppress(NotFoundError):
+            await self._executor.refresh(key, resource)
+            now = self._observer.snapshot(key)
+            if now is not None and now.row.uid == s.row.uid:
+                raise NoStatusError(f"{resource.plural}.{resource.group}")
 
     async def _settle(self, key: Key, found: _Pass, done: Done, version: str) -> float | None:
         """As `_conclude`; who finds another writer's status decides again over that one."""

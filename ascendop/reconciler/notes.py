@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 from ascendop.api.job import Counts
 from ascendop.api.kind import JobKind, JobView, S
 from ascendop.api.model import Object
 from ascendop.api.observed import PodView
 from ascendop.apply.plan import Apply, Create, Delete, Done, EventNote, Failure, Patch, Write
+from ascendop.builder.npus import pod_npus
 from ascendop.builder.pod import GANG_SCHEDULER
 from ascendop.kube.resource import POD_GROUPS, PODS, SERVICES
 
@@ -104,6 +106,13 @@ def template_notes(kind: JobKind[S], job: JobView[S], *, gang: bool) -> Iterator
         yield EventNote("Warning", kind.words.restart_policy_event, note, "Validate")
     if not gang:
         return
+    if _may_lock(job):
+        note = (
+            "two roles that ask for NPUs have different nodeSelector or nodeAffinity, and some "
+            "nodes fit both: after a fault one may take the only node of the other, and the gang "
+            "never starts again; give all roles the same, or selectors that no node fits both of"
+        )
+        yield EventNote("Warning", "NodeSelectorsDiffer", note, "Validate")
     kept = "is specified when gang-scheduling is enabled and it will not be overwritten"
     named = kind.scheduler(job)
     if named and named != GANG_SCHEDULER:
@@ -112,3 +121,17 @@ def template_notes(kind: JobKind[S], job: JobView[S], *, gang: bool) -> Iterator
     if any(spec.get("schedulerName") not in {None, "", GANG_SCHEDULER} for spec in specs):
         reason = kind.words.pod_scheduler_event
         yield EventNote("Warning", reason, f"Another scheduler {kept}", "Validate")
+
+
+def _may_lock(job: JobView[S]) -> bool:
+    """Whether two roles compete for some nodes, and one of them cannot do with the others."""
+    specs = [r.pod_spec for r in job.replicas.values() if r.count and pod_npus(r.pod_spec)]
+    return any(_overlap(one, other) for one, other in combinations(specs, 2))
+
+
+def _overlap(one: Object, other: Object) -> bool:
+    """Whether two templates choose different nodes, and some node could be chosen by both."""
+    found = [spec.get("nodeSelector") or {} for spec in (one, other)]
+    rules = [(spec.get("affinity") or {}).get("nodeAffinity") or {} for spec in (one, other)]
+    apart = any(found[1].get(key, value) != value for key, value in found[0].items())
+    return not apart and (found[0] != found[1] or rules[0] != rules[1])

@@ -23,7 +23,7 @@ FORBIDDEN_PAUSE_S: Final = 30.0  # only an administrator helps
 CONFLICT_S: Final = 0.02
 STALE_S: Final = 5.0  # the key is woken when the cache has caught up; this is the insurance
 SHARE_PAUSE_S: Final = 1.0
-MAP_PAUSE_S: Final = 20.0  # only the user helps, with the ConfigMap or the job
+HANDS_PAUSE_S: Final = 20.0  # only somebody's hands help, with a ConfigMap or a definition
 REFUSED_S: Final = 120.0
 """Quota, rights and policies are changed by people, who then watch whether it helps."""
 ODD: Final = 5
@@ -69,6 +69,16 @@ class GaveUp:
 Outcome = Finished | TryAgain | Later | GaveUp
 
 
+class NoStatusError(AscendopError):
+    """A job is there, but the server knows no status of it."""
+
+    def __init__(self, definition: str) -> None:
+        super().__init__(
+            f"CustomResourceDefinition {definition} has no subresource status, so no job of this "
+            "kind can say how it stands; apply the definition that `ascendop manifests` writes"
+        )
+
+
 def outcome_of_failures(failures: Sequence[Failure]) -> Outcome:
     """What follows from writes that were refused."""
     why = failures[0].message
@@ -89,8 +99,8 @@ def outcome_of_error(error: Exception) -> Outcome:
             pause_s = CONFLICT_S
         case SharedDirectoryError():
             pause_s = SHARE_PAUSE_S
-        case TooLargeError() | ForeignMapError():
-            pause_s = MAP_PAUSE_S
+        case TooLargeError() | ForeignMapError() | NoStatusError():
+            pause_s = HANDS_PAUSE_S
         case ForbiddenError():
             pause_s = FORBIDDEN_PAUSE_S
         case BusyError():

@@ -184,6 +184,7 @@ def test_v17_an_empty_spec_is_refused_by_the_server_and_none_at_all_by_us(admin,
     ],
 )
 def test_the_pod_group_of_a_sample(name, want, sample):
+    """field-reports:FR-104"""
     job = sample(name)
     (group,) = wait_for("its PodGroup", lambda: job.pod_groups)
     assert group["spec"] == want

@@ -31,6 +31,7 @@ def kinds_in(files):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.relative_to(GOLDEN)))
 def test_a_job_renders_as_it_was_reviewed(case):
+    """field-reports:FR-098"""
     want = case.with_name(case.name.replace(".job.", ".want."))
     got = yaml_file(rendered(case), about=(ABOUT,), sort=True)
     if os.environ.get("GOLDEN") == "write":

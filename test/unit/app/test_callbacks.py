@@ -85,7 +85,7 @@ def pod(job, role, index, owner):
 
 @pytest.mark.real_time
 async def test_ten_thousand_pods_are_read_and_decided_about_in_small_pieces(town, callbacks):
-    """runtime:P-11 runtime:I-10 runtime:I-17 runtime:I-29"""
+    """runtime:P-11 runtime:I-10 runtime:I-17 runtime:I-29 field-reports:FR-079"""
     fill(town, job(Master=1, Worker=PODS_EACH - 1))
     await asyncio.sleep(0)
     callbacks.clear()

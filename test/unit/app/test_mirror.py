@@ -248,7 +248,7 @@ async def test_nodes_are_asked_for_by_who_makes_gangs(gangs):
 
 
 async def test_only_children_of_jobs_are_asked_for_and_the_selector_is_the_servers(woken):
-    """ascendjob:W-38 runtime:I-36"""
+    """ascendjob:W-38 runtime:I-36 field-reports:FR-077"""
     children = (woken.mirror.pods, woken.mirror.services)
     assert {scope.labels for informer in children for scope in informer.scopes} == {
         "training.kubeflow.org/job-name"

@@ -39,7 +39,7 @@ async def ends(operator, stop=None):
 
 @pytest.mark.parametrize("error", [None, ZeroDivisionError])
 async def test_a_part_that_ends_by_itself_ends_the_process(town, error):
-    """runtime:O-2"""
+    """runtime:O-2 field-reports:FR-075"""
     operator = town.operator()
 
     async def part():

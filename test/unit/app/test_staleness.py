@@ -20,7 +20,10 @@ async def nothing_answers(request):
 
 
 async def test_an_api_server_that_is_away_shows_in_numbers_and_turns_no_probe_red(town):
-    """runtime:O-3, pitfall 88: of a leader and of its caches; all replicas would restart."""
+    """runtime:O-3, pitfall 88: of a leader and of its caches; all replicas would restart.
+
+    field-reports:FR-099
+    """
     operator, stop = town.operator(), asyncio.Event()
     watchdog = Watchdog(operator.metrics.loop)
     live, ready = checks(operator, watchdog, stop)

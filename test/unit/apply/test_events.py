@@ -209,7 +209,7 @@ def test_a_note_is_cut_between_characters(text, limit, want):
 
 
 async def test_ten_thousand_of_the_same_are_one_event_and_at_most_ten_requests_86(server):
-    """runtime:E-3"""
+    """runtime:E-3 field-reports:FR-087"""
     async with recorder(server) as events:
         for _ in range(100):
             for _ in range(100):

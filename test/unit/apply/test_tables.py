@@ -153,7 +153,7 @@ async def test_a_config_map_that_never_comes_is_asked_for_less_and_less_often(sh
 
 
 async def test_r15_a_table_is_withdrawn_as_the_bare_status_and_comes_back(shelf):
-    """ascendjob:R15 ascendjob:W-27."""
+    """ascendjob:R15 ascendjob:W-27 field-reports:FR-058."""
     await shelf.provide()
     seen = []
     for wanted in (wish(), withdrawal(), wish(NEW)):
@@ -258,7 +258,10 @@ async def test_r23_r27_an_equal_file_is_not_written_again(share):
 
 @pytest.mark.real_time
 async def test_a_reader_of_the_old_file_keeps_the_old_file(share):
-    """ascendjob:W-17: Section 6.10: replaced by rename, so that nobody reads half a table."""
+    """ascendjob:W-17: Section 6.10: replaced by rename, so that nobody reads half a table.
+
+    field-reports:FR-064
+    """
     await share.fulfil(wish(directory="ns.j"))
     with (share.root / "ns.j" / "hccl.json").open() as reader:
         await share.fulfil(wish(NEW, directory="ns.j"))
@@ -285,7 +288,10 @@ async def test_files_of_a_job_that_ended_while_nobody_looked_are_swept(share):
 
 @pytest.mark.real_time
 async def test_a_symbolic_link_does_not_lead_us_elsewhere(share, tmp_path_factory):
-    """ascendjob:W-18: the share belongs to users, and we may write to more than they."""
+    """ascendjob:W-18: the share belongs to users, and we may write to more than they.
+
+    field-reports:FR-064
+    """
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (share.root / "ns.j").symlink_to(elsewhere)
     with pytest.raises(SharedDirectoryError, match="symbolic link"):

@@ -35,6 +35,7 @@ def now():
 
 @pytest.mark.parametrize("count", [0, 1, 2, 31, 63, 1000])
 def test_batches_double_and_the_rest_goes_out_as_one(count):
+    """field-reports:FR-090"""
     batches = [list(batch) for batch in slow_start(range(count))]
     assert [i for batch in batches for i in batch] == list(range(count))
     assert [len(batch) for batch in batches[:-1]] == [1, 2, 4, 8, 16][: max(0, len(batches) - 1)]

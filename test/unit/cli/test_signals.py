@@ -49,7 +49,7 @@ async def test_a_signal_sets_an_event_and_nothing_else(number):
     ("number", "code"), [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)]
 )
 def test_the_second_signal_ends_the_process_at_once(number, code):
-    """runtime:O-1"""
+    """runtime:O-1 field-reports:FR-084"""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM],
         stdout=subprocess.PIPE,

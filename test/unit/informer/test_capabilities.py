@@ -101,7 +101,7 @@ async def test_a_kind_that_is_there_is_mirrored(cluster, tracked, running):
 
 
 async def test_a_kind_that_comes_goes_and_comes_again_31(cluster, tracked, running):
-    """runtime:I-37 runtime:I-38"""
+    """runtime:I-37 runtime:I-38 field-reports:FR-082"""
     capabilities, informer, ears = tracked()
     async with running(capabilities):
         await asyncio.sleep(5)

@@ -221,7 +221,7 @@ async def test_initial_events_are_not_shown_before_they_are_complete(source, pod
 
 
 async def test_a_continue_token_that_expires_starts_the_list_again_7(source, pods, running):
-    """runtime:I-9 runtime:I-11"""
+    """runtime:I-9 runtime:I-11 field-reports:FR-072"""
     for n in range(1201):
         source.put(f"p{n}")
     gone = error_of(410, b'{"reason": "Expired"}')
@@ -423,7 +423,7 @@ async def test_a_position_that_is_too_old_leads_to_a_new_list_1_2_3_4(
 
 
 async def test_what_vanished_while_nobody_watched_is_told_3_4_24(source, pods, running, heard):
-    """runtime:I-21 runtime:I-22 runtime:I-19"""
+    """runtime:I-21 runtime:I-22 runtime:I-19 field-reports:FR-072"""
     for name in "abcd":
         source.put(name)
     informer = pods(source)
@@ -582,7 +582,7 @@ async def test_a_failure_now_and_then_costs_the_first_pause_only_18(source, pods
 async def test_a_half_open_connection_is_dropped_and_the_watch_resumed_15(
     source, pods, running, lines, within_s
 ):
-    """runtime:I-26 runtime:I-27"""
+    """runtime:I-26 runtime:I-27 field-reports:FR-073"""
     source.put("a")
     informer = pods(source)
     source.fail(on="initial", silent_after=lines)

@@ -42,7 +42,7 @@ async def test_a_short_loop_keeps_its_turn():
 async def test_a_burst_is_applied_in_slices_and_the_backlog_is_told(
     source, pods, running, monkeypatch
 ):
-    """runtime:I-17 runtime:I-46"""
+    """runtime:I-17 runtime:I-46 field-reports:FR-079"""
     monkeypatch.setattr(reflector, "BUDGET_S", 0.0)
     informer = pods(source)
     levels = []

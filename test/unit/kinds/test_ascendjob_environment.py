@@ -152,7 +152,7 @@ def test_e18_a_chip_that_is_cut_on_demand_has_no_sizes():
 
 
 def test_e19_a_virtual_chip_is_not_made_visible_by_us():
-    """ascendjob:E19"""
+    """ascendjob:E19 field-reports:FR-061"""
     found = env(job(Master=replica(1, npus=1, resource="huawei.com/Ascend910-6c.1cpu.16g")))
     assert "ASCEND_VISIBLE_DEVICES" not in found
     assert (found["LOCAL_WORLD_SIZE"], found["WORLD_SIZE"], found["LOCAL_RANK"]) == ("1", "1", "0")
@@ -245,5 +245,6 @@ def test_what_goes_beyond_the_contract_leaves_the_user_s_variable_alone():
 
 
 def test_a_visible_devices_of_the_user_is_not_doubled():
+    """field-reports:FR-061"""
     obj = job(Master=replica(1, env=[{"name": "ASCEND_VISIBLE_DEVICES", "value": "0-7"}]))
     assert env(obj)["ASCEND_VISIBLE_DEVICES"] == "0-7"

@@ -159,6 +159,7 @@ def annotations(role, rank):
 
 
 def test_d2_the_labels_and_annotations_of_a_worker():
+    """field-reports:FR-059 field-reports:FR-105"""
     found = made_for(PYTORCH)[0]["vit-pretrain-2x8-worker-0"]["metadata"]
     assert found["labels"] == labels("worker")
     assert found["annotations"] == annotations("worker", "1")

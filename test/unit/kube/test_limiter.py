@@ -137,7 +137,7 @@ async def test_a_write_that_would_wait_longer_than_it_may_fails_at_once(scripted
 
 
 async def test_through_half_a_minute_of_429_the_rate_falls_and_comes_back_smoothly(reply, scripted):
-    """Pitfall 80."""
+    """field-reports:FR-081: Pitfall 80."""
     loop = asyncio.get_running_loop()
     server = scripted(takes_s=0.05)
     busy = reply(429, retry_after="1")

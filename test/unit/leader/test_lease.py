@@ -222,7 +222,10 @@ async def test_a_leader_renews_without_reading_while_all_is_well(server):
 async def test_a_leader_that_cannot_renew_is_lost_in_time_and_its_gate_shuts_first_68(
     server, hangs
 ):
-    """runtime:L-3: the time-out of a call is what is left, counted from before the last success."""
+    """runtime:L-3: the time-out of a call is what is left, counted from before the last success.
+
+    field-reports:FR-074
+    """
     a = replica(server, "a")
     async with asyncio.TaskGroup() as tasks:
         a.start(tasks)
@@ -430,7 +433,7 @@ async def test_a_wish_for_another_holder_is_granted_by_finishing_and_giving_back
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_a_clean_hand_over_takes_less_than_a_second(server, seed):
-    """runtime:L-11"""
+    """runtime:L-11 field-reports:FR-084"""
     a, b = replica(server, "a", seed), replica(server, "b", seed)
     async with asyncio.TaskGroup() as tasks:
         a.start(tasks)

@@ -121,7 +121,10 @@ async def test_a_write_lasts_no_longer_than_the_lease(wire):
 
 
 async def test_renewals_have_their_own_connections_and_do_not_wait_behind_writes_74(wire):
-    """runtime:L-4: every slot for writes is taken by a request that nobody answers."""
+    """runtime:L-4: every slot for writes is taken by a request that nobody answers.
+
+    field-reports:FR-074 field-reports:FR-089
+    """
     wire.job_writes_hang = True
 
     async def flood(writer):

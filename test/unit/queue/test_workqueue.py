@@ -88,7 +88,7 @@ async def test_a_key_whose_delay_ends_is_ordered_by_the_time_it_became_ready():
 
 
 async def test_a_key_that_runs_is_not_handed_out_and_one_added_while_it_runs_is_afterwards():
-    """ascendjob:W-1 runtime:Q-2 runtime:Q-3"""
+    """ascendjob:W-1 runtime:Q-2 runtime:Q-3 field-reports:FR-080"""
     queue = queue_of()
     queue.add("a")
     assert await take(queue) == "a"
@@ -440,7 +440,7 @@ async def test_a_retry_waits_at_least_what_it_is_told():
 
 
 async def test_retries_of_all_keys_share_a_budget_and_events_do_not_pass_it():
-    """runtime:Q-11"""
+    """runtime:Q-11 field-reports:FR-085"""
     queue = queue_of(bucket=TokenBucket(2.0, 1), backoff=Backoff(0.001, 1.0))
     for key in "abc":
         queue.retry(key)

@@ -66,13 +66,13 @@ class TestWhoTakesPart:
 
     @pytest.mark.parametrize("version", list(Version))
     def test_r24_every_version_is_built_from_workers_beside_a_scheduler_without_npus(self, version):
-        """ascendjob:R24."""
+        """ascendjob:R24 field-reports:FR-060."""
         leader = make.pod(0, name="s", npus=0, config=None)
         job = make.job(version=version)
         assert isinstance(rank_table(job, [leader, make.pod(0), make.pod(1)]), Table)
 
     def test_r15_a_pod_that_is_being_deleted_is_gone(self):
-        """ascendjob:R15."""
+        """ascendjob:R15 field-reports:FR-058."""
         got = reason(make.job(), make.pod(0), make.pod(1, deleting=True))
         assert got.reason == "PodsMissing" and got.withdraw
         assert got.message == "1 of 2 pods have devices; 1 do not exist"
@@ -123,6 +123,7 @@ class TestWhyThereIsNone:
         assert "3 pods" in got.message and "has 2" in got.message
 
     def test_a_job_without_npus_has_no_table(self):
+        """field-reports:FR-060"""
         got = reason(make.job(pods=0), make.pod(0, npus=0))
         assert got.reason == "NoNpus" and not got.withdraw
 
@@ -252,6 +253,7 @@ class TestSuperPods:
         ],
     )
     def test_pods_are_dealt_to_super_pods_by_rank(self, block, want):
+        """field-reports:FR-066"""
         job = make.job(version=Version.V1_2, pods=4, block=block)
         assert self.lists(job, *map(make.pod, range(4))) == want
 

@@ -124,7 +124,7 @@ class TestABackupIsAskedFor:
         assert len(made) == 2
 
     def test_wherever_the_process_dies_there_is_one_backup(self):
-        """fault-tolerance:D-20: where the original makes a second one."""
+        """fault-tolerance:D-20 field-reports:FR-110: where the original makes a second one."""
         wanted, backup = switching()
         for seen in deaths(asked()):
             assert names(settled(seen)) == names(wanted)

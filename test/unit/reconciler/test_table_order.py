@@ -47,7 +47,7 @@ async def completed(town):
 
 
 async def test_r15_r25_no_pod_is_made_beside_a_table_that_names_its_predecessor(town):
-    """ascendjob:R15 ascendjob:R25: the order of 4.2, table before pods."""
+    """ascendjob:R15 ascendjob:R25 field-reports:FR-058: the order of 4.2, table before pods."""
     await provide_table(town)
     async with town.running(town.operator()):
         await town.create(Master=1, Worker=1)

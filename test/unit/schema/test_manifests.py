@@ -75,6 +75,7 @@ def test_the_operator_may_do_with_every_kind_what_it_does():
 
 
 def test_the_operator_may_not_make_config_maps_nor_read_secrets():
+    """field-reports:FR-093"""
     found = rights(cluster_rights(KINDS)[0])
     assert found["", "configmaps"] == {"get", "patch"}
     assert ("", "secrets") not in found

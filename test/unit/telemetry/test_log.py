@@ -96,7 +96,7 @@ def fail(name, error=ValueError):
 def test_the_same_error_of_the_same_place_is_written_once_a_minute_with_a_count(
     written, monkeypatch
 ):
-    """runtime:O-8"""
+    """runtime:O-8 field-reports:FR-102"""
     now = 1_000_000.0
     monkeypatch.setattr("time.time", lambda: now)
     monkeypatch.setattr("time.time_ns", lambda: int(now * 1e9), raising=False)

@@ -142,7 +142,7 @@ def test_buckets_are_those_of_the_contract():
 
 
 def test_the_number_of_series_is_bounded_and_no_label_names_a_job_90(metrics):
-    """runtime:Q-23"""
+    """runtime:Q-23 field-reports:FR-096"""
     everything(metrics)
     queue = metrics.queue("jobs")
     for _ in range(10_000):
