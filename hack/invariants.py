@@ -16,6 +16,7 @@ Object = dict[str, Any]
 GROUP: Final = "scheduling.k8s.io/group-name"
 ROLE: Final = "volcano.sh/task-spec"
 RANK: Final = "hccl/rankIndex"
+SOURCE: Final = "backupSourcePodName"
 TYPE: Final = "training.kubeflow.org/replica-type"
 VOLCANO: Final = "volcano"
 ENDED: Final = frozenset({"Succeeded", "Failed"})
@@ -109,7 +110,9 @@ class Gangs:
             for key in (GROUP, ROLE):
                 if not annotations.get(key):
                     self._say(3, pod, f"was made without {key}")
-        rank, uid, name = annotations.get(RANK), owner["uid"], meta["name"]
+        # A backup of a hot switch has the rank of its source, and another name is all it has.
+        name = annotations.get(SOURCE) or meta["name"]
+        rank, uid = annotations.get(RANK), owner["uid"]
         if rank is None or annotations.get(ROLE) == "scheduler":
             return  # MindSpore's Scheduler shares a rank with a worker: ascendjob.md D4
         if self._names.setdefault((uid, rank), name) != name:

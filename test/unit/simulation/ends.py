@@ -19,6 +19,7 @@ TABLES = (
 )
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 ADDRESS = re.compile(r"\b\d{1,3}(\.\d{1,3}){3}\b")
+BACKUP = re.compile(r"-hot-\d{4}\b")
 NODE = re.compile(r"\bnode-\d+\b")
 CHANCE = ("resourceVersion", "managedFields", "uid", "generation")
 HARDWARE = ("ascend.kubectl.kubernetes.io/", "huawei.com/")
@@ -61,7 +62,12 @@ def _plain(world, table, uids):
         text = json.dumps({**obj, "metadata": meta, **_status(obj)}, sort_keys=True)
         for uid, name in uids.items():
             text = text.replace(uid, name)
-        for pattern, word in ((TIME, "TIME"), (ADDRESS, "ADDRESS"), (NODE, "NODE")):
+        for pattern, word in (
+            (TIME, "TIME"),
+            (ADDRESS, "ADDRESS"),
+            (NODE, "NODE"),
+            (BACKUP, "-hot-DIGITS"),
+        ):
             text = pattern.sub(word, text)
         plain = json.loads(text)
         if table == "configmaps" and plain.get("data"):

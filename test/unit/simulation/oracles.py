@@ -127,7 +127,9 @@ class Oracles:
         twin = [
             other["metadata"]["name"]
             for other in self._world.objects("pods")
-            if other["metadata"]["uid"] != meta["uid"] and _slot_of(other) == slot
+            if other["metadata"]["uid"] != meta["uid"]
+            and _slot_of(other) == slot
+            and _may_not_be_beside(pod, other)
         ]
         assert not twin, f"{meta['name']} and {twin} have one slot"
         self._no_old_table(owner, meta["namespace"])
@@ -175,6 +177,8 @@ class Oracles:
         recorded = read_attempts(text, ()).current
         assert attempt == recorded, f"{meta['name']} of attempt {attempt}, the job is at {recorded}"
         started = (job.get("status") or {}).get("startTime")
+        if _backs_up({"metadata": meta}):
+            return  # beside the pod of its slot, which is of this attempt, too
         self._made[slot, attempt] += bool(started)
         assert self._made[slot, attempt] <= 1, f"{meta['name']} twice in attempt {attempt}"
 
@@ -355,6 +359,20 @@ def _devices(pod):
 def _slot_of(pod):
     labels, owners = pod["metadata"]["labels"], pod["metadata"].get("ownerReferences") or [{}]
     return owners[0].get("uid"), labels.get(keys.REPLICA_TYPE), labels.get(keys.REPLICA_INDEX)
+
+
+def _backs_up(pod):
+    """Name of the pod that this one is the backup of; empty for one that is none."""
+    found = pod["metadata"].get("annotations") or {}
+    return found.get(keys.BACKUP_SOURCE, "") if found.get(keys.POD_TYPE) == keys.BACKUP else ""
+
+
+def _may_not_be_beside(made, other):
+    """Hot switch: a backup and its source have one slot; of one source there are no two backups."""
+    if _backs_up(made) == other["metadata"]["name"]:
+        return False
+    going = "deletionTimestamp" in other["metadata"]
+    return not (_backs_up(made) and _backs_up(other) and going)
 
 
 def _rows(server, informer):

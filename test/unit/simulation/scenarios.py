@@ -21,6 +21,8 @@ from .world import World  # noqa: TID252  likewise
 
 ASCENDJOBS = Resource("mindxdl.gitee.com", "v1", "ascendjobs", "AscendJob")
 PYTORCHJOBS = Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob")
+EVENTS_S = 600.0
+"""Events that bad weather has held up are told late; a short story waits for them."""
 RESOURCES = {"AscendJob": ASCENDJOBS, "PyTorchJob": PYTORCHJOBS}
 
 
@@ -98,6 +100,20 @@ async def fail(world, name, code):
         "status": {"phase": "Failed", "containerStatuses": [{**said, "image": "", "imageID": ""}]}
     }
     await world.people.patch(PODS, "default", name, body, subresource="status")
+
+
+async def annotate(world, name, **annotations):
+    """What clusterd does to a pod."""
+    await world.people.patch(PODS, "default", name, {"metadata": {"annotations": annotations}})
+
+
+async def back_up(world, name):
+    """clusterd asks for a backup of a pod and waits until it runs. The backup's name."""
+    pods_before = len(pods(world))
+    await annotate(world, name, inHotSwitchFlow="true", needOperatorOpe="create")
+    await world.until(marked(name, backupNewPodName=True, needOperatorOpe=False))
+    await world.until(run(pods_before + 1))
+    return world.find("pods", name)["metadata"]["annotations"]["backupNewPodName"]
 
 
 # What can be seen.
@@ -179,6 +195,18 @@ def counted(attempt, name="j"):
     return holds
 
 
+def member(slot, name="j"):
+    """The pod of this slot is of the newest generation, by the slot's name."""
+
+    @said(f"{slot} is of the newest generation of {name}")
+    def holds(world):
+        job = world.find(ASCENDJOBS.name, name)
+        text = job["metadata"]["annotations"].get(keys.ATTEMPT_ANNOTATION, "")
+        return slot in (read_attempts(text, ()).slots or (slot,))
+
+    return holds
+
+
 def cleaned(name="j"):
     """The PodGroup of an ended job is gone."""
 
@@ -215,6 +243,18 @@ def file_says(status):
     def holds(world):
         path = Path(world.settings.rank_table_dir) / "default.j" / "hccl.json"
         return path.exists() and f'"status":"{status}"' in path.read_text()
+
+    return holds
+
+
+def marked(name, **marks):
+    """A pod has these annotations, or has them not."""
+
+    @said(f"{name} has {marks}")
+    def holds(world):
+        found = world.find("pods", name)
+        there = ((found or {}).get("metadata") or {}).get("annotations") or {}
+        return found is not None and all((key in there) == on for key, on in marks.items())
 
     return holds
 
@@ -495,6 +535,62 @@ async def a_failure_is_never_answered(world):
     await world.until(cleaned())
 
 
+async def a_sick_pod_is_switched(world):
+    """The first switch fails, the second works, and the pod that took over is lost later."""
+    table = {"metadata": {"name": "rings-config-j", "namespace": "default"}, "data": {}}
+    await world.people.create(CONFIGMAPS, table)
+    await apply(world, make.job(Master=1, Worker=2))
+    await world.until(run(3))
+    await world.until(is_("Running"))
+    await world.until(table_says("completed"))
+    backup = await back_up(world, "j-worker-1")
+    await annotate(world, backup, needOperatorOpe="delete")
+    await world.until(marked("j-worker-1", backupNewPodName=False, inHotSwitchFlow=False))
+    await world.until(run(3))
+    await world.until(counted(1))
+    backup = await back_up(world, "j-worker-1")
+    await delete(world, PODS, "j-worker-1")
+    await world.until(marked(backup, podType=False, backupSourcePodName=False))
+    await annotate(world, backup, inHotSwitchFlow=None)
+    await world.until(run(3))
+    await world.until(table_says("completed"))
+    await world.until(member("j-worker-1"))
+    await delete(world, PODS, backup)
+    await world.until(counted(2))
+    await world.until(marked("j-worker-1", podType=False))
+    await world.until(run(3))
+    await world.until(table_says("completed"))
+    await asyncio.sleep(EVENTS_S)
+
+
+async def a_service_grows_by_its_rule(world):
+    """Three jobs of two groups: none has pods before the size that it belongs to is begun."""
+    sizes = [{"prefill": 2, "decode": 1}, {"prefill": 1, "decode": 1}]
+    entries = [
+        {
+            "group_list": [
+                {"group_name": name, "group_num": str(jobs), "server_num_per_group": "2"}
+                for name, jobs in size.items()
+            ]
+        }
+        for size in sizes
+    ]
+    rule = {
+        "metadata": {"name": "sizes", "namespace": "default"},
+        "data": {"elastic_scaling.json": json.dumps({"elastic_scaling_list": entries})},
+    }
+    for name, group in (("p1", "prefill"), ("p2", "prefill"), ("d1", "decode")):
+        labels = {keys.SCALING_RULE: "sizes", keys.SCALING_GROUP: group, keys.INFERENCE_JOB: "svc"}
+        await apply(world, make.job(name=name, Master=1, Worker=1, labels=labels))
+    await asyncio.sleep(30)
+    assert not world.objects("pods"), "nobody starts without a rule"
+    await world.people.create(CONFIGMAPS, rule)
+    for name in ("p1", "p2", "d1"):
+        await world.until(run(2, name))
+        await world.until(is_("Running", name))
+    await asyncio.sleep(EVENTS_S)
+
+
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -518,5 +614,7 @@ SCENARIOS = {
         # Whoever sees the answer late must not give up first: here only the end is looked at.
         Scenario(all_pods_fail_at_once, settings={"retry_grace_s": 3600.0}),
         Scenario(a_failure_is_never_answered, settings={"stop_survivors": True}),
+        Scenario(a_sick_pod_is_switched, nodes=("4x8 910B",)),
+        Scenario(a_service_grows_by_its_rule, nodes=("6x8 910B",)),
     )
 }

@@ -15,6 +15,7 @@ ALWAYS = (
     "mindspore_loses_a_pod",
     "workers_come_and_go",
     "a_budget_of_two_is_spent",
+    "a_sick_pod_is_switched",
 )
 """The others are in make test-long: every story is some forty runs."""
 
