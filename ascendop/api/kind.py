@@ -138,6 +138,8 @@ class Words:
     """Reason of the Event about a scheduler in a pod template that is not the gang's."""
     restart_policy_event: str
     """Reason of the Event about a restart policy in the pod template."""
+    pods_refused: str = "{error}"
+    """What that condition says of pods that could not be made, with {role} and {error} alone."""
     created_first: bool = False
     """The first condition is kept from the first pass on, not only while nothing else stands."""
     job_scheduler_event: str = ""

@@ -134,6 +134,7 @@ KIND = JobKind(
             "attempt": "PodCreateFailed",
             "pods": "PodCreateFailed",
         },
+        pods_refused="failed to create pods of type<{role}>: {error}",
         pod_scheduler_event="SettedPodTemplateSchedulerName",
         job_scheduler_event="SettedJobSchedulerName",
         unknown_queue=queue_problem,

@@ -23,6 +23,7 @@ from ascendop.apply.plan import (
     Delete,
     Done,
     EventNote,
+    Failure,
     Plan,
     Step,
     StepName,
@@ -381,8 +382,21 @@ class _Pass:
         for failure in done.failures:
             reason = words.step_failed.get(failure.step) or failure.reason
             if reason and not failure.waits:
-                after = put_condition(after, "Created", reason, failure.message, self.s.now)
+                text = self._refused(failure)
+                after = put_condition(after, "Created", reason, text, self.s.now)
         return Conclusion(with_conditions(status, after), events)
+
+    def _refused(self, failure: Failure) -> str:
+        match failure.write:
+            case Create(resource=resource, object=made) if resource == PODS:
+                lower = made["metadata"]["labels"].get(keys.REPLICA_TYPE)
+                role = next((role for role in self.job.replicas if role.lower() == lower), "")
+                return self._said_of_pods(role, failure.message)
+            case _:
+                return failure.message
+
+    def _said_of_pods(self, role: str, error: str) -> str:
+        return self.s.kind.words.pods_refused.format(role=role, error=error)
 
     def _holding(self, sight: _Sight, text: str) -> Concluder:
         """A rule lets no pod be made: what there is goes on, and whoever asks is told why."""
@@ -395,7 +409,7 @@ class _Pass:
             events = (*waking_notes(s), *write_notes(s.kind, job.name, done))
             if done.failures:
                 return self._failed(done, events, status)
-            message = f"failed to create pods of type<{role}>: {text}"
+            message = self._said_of_pods(role, text)
             reason = s.kind.words.step_failed["pods"]
             after = put_condition(awake(s), "Created", reason, message, s.now)
             after = with_message(after, "Created", message, s.now)

@@ -203,7 +203,7 @@ def test_what_only_the_server_can_refuse_is_told_in_its_own_words(told):
     said = 'Pod "refused-master-0" is invalid: spec.containers[0].volumeMounts[0].name: Not found:'
     type_, reason, message = told.condition("refused")
     assert (type_, reason) == ("Created", "PodCreateFailed")
-    assert message.startswith(said)
+    assert message.startswith(f"failed to create pods of type<Master>: {said}")
     notes = dict(told.warnings("refused"))
     assert notes.keys() <= {"FailedCreatePod", "Unschedulable"}  # others came before it
     assert notes["FailedCreatePod"].startswith(f"Error creating: {said}")

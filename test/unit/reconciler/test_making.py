@@ -133,7 +133,8 @@ def test_s7_a_refused_pod_stands_in_the_created_condition_of_a_running_job():
     refused = make.writes(plan, step="pods")[0]
     found = make.concluded(plan, Failure("pods", refused, "exceeded quota"))
     assert make.conditions(found)[-1] == ("Created", "True", "PodCreateFailed")
-    assert "exceeded quota" in found.status["conditions"][-1]["message"]
+    said = "failed to create pods of type<Worker>: exceeded quota"
+    assert found.status["conditions"][-1]["message"] == said, "ascendjob.md 1.8, word for word"
     both = [make.pod("master"), make.pod("worker")]
     again = make.concluded(decide(make.snapshot(job(), pods=both, status=found.status)))
     assert make.conditions(again)[-1] == ("Running", "True", "JobRunning"), "it is over"
