@@ -26,6 +26,8 @@ class ContainerView(msgspec.Struct, frozen=True, gc=False):
     exit_code: int
     """Meaningful when terminated."""
     reason: str
+    finished: str = ""
+    """RFC 3339, when terminated."""
 
 
 class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -61,6 +63,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     node: str = ""
     npus: int = 0
     """Sum of the huawei.com/ requests of all containers."""
+    stuck: str = ""
+    """What keeps the pod from starting: a container and why it waits, or that no node has room."""
     disrupted: str = ""
     """Reason of a true DisruptionTarget condition, e.g. PreemptionByScheduler."""
     containers: tuple[ContainerView, ...] = ()

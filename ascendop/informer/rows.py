@@ -50,6 +50,7 @@ _NOBODY: Final = Owner()
 class Terminated(Wire):
     exit_code: int = 0
     reason: str = ""
+    finished_at: str | None = None
 
 
 class Waiting(Wire):
@@ -87,6 +88,7 @@ class PodStatus(Wire):
     host_ip: str = msgspec.field(default="", name="hostIP")
     conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
 
 
 class Resources(Wire):
@@ -242,6 +244,7 @@ def pod_row(pod: Pod, pool: Pool) -> PodView:
         host_ip=pool(status.host_ip),
         node=pool(spec.node_name),
         npus=sum(map(_npus, spec.containers or ())),
+        stuck=pool(_stuck(status)),
         disrupted=_disrupted(status),
         containers=tuple([_container(c, pool) for c in status.container_statuses or ()]),
     )
@@ -256,15 +259,16 @@ def _read(annotations: Mapping[str, str] | None, pool: Pool) -> Pairs:
 
 def _container(found: ContainerStatus, pool: Pool) -> ContainerView:
     state = found.state or State()
-    name, code, reason = "", 0, ""
+    name, code, reason, finished = "", 0, "", ""
     if state.terminated is not None:
         name, code, reason = "terminated", state.terminated.exit_code, state.terminated.reason
+        finished = state.terminated.finished_at or ""
     elif state.waiting is not None:
         name, reason = "waiting", state.waiting.reason
     elif state.running is not None:
         name = "running"
     return ContainerView(
-        pool(found.name), name, found.ready, found.restart_count, code, pool(reason)
+        pool(found.name), name, found.ready, found.restart_count, code, pool(reason), pool(finished)
     )
 
 
@@ -280,6 +284,32 @@ def _amount(value: str | float) -> int:
         return Quantity.parse(value).whole
     except QuantityError:
         return 0  # the API server refuses such a pod; a row must not fail over it
+
+
+STUCK: Final = {
+    "ErrImagePull": "ImagePullBackOff",  # the two take turns
+    "ImagePullBackOff": "ImagePullBackOff",
+    "InvalidImageName": "InvalidImageName",
+    "ErrImageNeverPull": "ErrImageNeverPull",
+    "CreateContainerConfigError": "CreateContainerConfigError",
+    "CreateContainerError": "CreateContainerError",
+    "RunContainerError": "RunContainerError",
+    "CrashLoopBackOff": "CrashLoopBackOff",
+}
+"""Reasons of a waiting container that seldom go by themselves, and what they are called here."""
+
+
+def _stuck(status: PodStatus) -> str:
+    if status.phase not in {"", "Pending", "Running"}:
+        return ""
+    for found in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        waiting = found.state.waiting if found.state else None
+        if waiting is not None and waiting.reason in STUCK:
+            return f"{found.name}: {STUCK[waiting.reason]}"
+    for condition in status.conditions or ():
+        if (condition.type, condition.status) == ("PodScheduled", "False"):
+            return condition.reason
+    return ""
 
 
 def _disrupted(status: PodStatus) -> str:

@@ -56,7 +56,9 @@ from ascendop.reconciler.pods import PodDiff, diff_pods, one_per_slot, roles_bey
 from ascendop.reconciler.refuse import managed_by, refuse, unknown_queue
 from ascendop.reconciler.scaling import LOOK_AGAIN_S, question, why_held
 from ascendop.reconciler.snapshot import AnySnapshot
+from ascendop.reconciler.stalled import failure_notes, say_stalled, stalled_in_s
 from ascendop.reconciler.status import (
+    Conditions,
     count_pods,
     put_condition,
     with_conditions,
@@ -169,6 +171,7 @@ class _Pass:
         if diff.missing and (short := self._short(sight, before)):
             return short
         look_s = None if diff.missing else unplaced(s, sight.living)[1].again_after_s
+        look_s = _soonest(look_s, stalled_in_s(s, sight.living))
         site = self._site(sight.wait.attempts)
         changes = Step(
             "pods", tuple(self._pods(replace(diff, missing=()) if held else diff, site, switch))
@@ -447,11 +450,11 @@ class _Pass:
             said: tuple[EventNote, ...] = ()
             if verdict is not None:
                 after = put_condition(before, verdict.type, verdict.reason, verdict.message, s.now)
-                said = _verdict_notes(verdict) if after != before else ()
+                said = _verdict_notes(verdict, pods) if after != before else ()
                 after = with_state_last(after, verdict.type)
-            elif not missing:
-                stalled, found = unplaced(s, pods)
-                after, said = say(before, s, stalled, found) if stalled else (before, ())
+            if verdict is None or not verdict.final:
+                after, named = self._why_late(after, pods, wait=verdict is None and not missing)
+                said = (*said, *named)
             heard = told(after, s.table, s.now)
             said, after = (*said, *table_notes(after, heard)), heard
             ended = verdict is not None and verdict.final
@@ -462,6 +465,15 @@ class _Pass:
 
         return conclude
 
+    def _why_late(
+        self, before: Conditions, pods: Sequence[PodView], *, wait: bool
+    ) -> tuple[Conditions, tuple[EventNote, ...]]:
+        """Conditions that say what the pods that are there wait for, if they do."""
+        waiting, found = unplaced(self.s, pods) if wait else (None, Words())
+        if waiting is not None:
+            return say(before, self.s, waiting, found)
+        return say_stalled(before, self.s, pods)
+
 
 def _all_made(missing: Sequence[PodSlot], done: Done) -> bool:
     writes = (written.write for written in done.written)
@@ -469,11 +481,12 @@ def _all_made(missing: Sequence[PodSlot], done: Done) -> bool:
     return all(slot.name in made for slot in missing)
 
 
-def _verdict_notes(verdict: Verdict) -> tuple[EventNote, ...]:
-    return tuple(
+def _verdict_notes(verdict: Verdict, pods: Sequence[PodView]) -> tuple[EventNote, ...]:
+    told = (
         EventNote(type_, reason or verdict.reason, verdict.message, "Reconcile", outcome=True)
         for type_, reason in verdict.events
     )
+    return (*told, *(failure_notes(pods) if verdict.type == "Failed" else ()))
 
 
 def _soonest(*times_s: float | None) -> float | None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from ascendop.api.kind import S
 from ascendop.api.model import Object
@@ -16,6 +17,9 @@ from ascendop.reconciler.giveback import GIVEN_BACK
 from ascendop.reconciler.snapshot import Snapshot
 from ascendop.reconciler.status import Conditions, put_condition, with_truth_last
 from ascendop.times import rfc3339
+
+NOT_STARTED: Final = "PodsNotStarted"
+"""Reason of Created while pods that have been made do not start."""
 
 
 def with_created(s: Snapshot[S]) -> Conditions:
@@ -50,12 +54,16 @@ def without_trouble(s: Snapshot[S]) -> Conditions:
     troubles = {*words.step_failed.values(), CHILD_CONFLICT, GIVEN_BACK}
     if not any(c.type == "Created" and c.reason in troubles for c in found):
         return found
-    others = tuple(c for c in found if c.type != "Created")
-    created = next(c for c in found if c.type == "Created")
-    reason, text = words.created
+    return created_anew(s, found)
+
+
+def created_anew(s: Snapshot[S], before: Conditions) -> Conditions:
+    """The list with Created as it was at first, and where it was: a trouble is over."""
+    others = tuple(c for c in before if c.type != "Created")
+    created = tuple(c for c in before if c.type == "Created")
+    reason, text = s.kind.words.created
     text = text.format(kind=s.kind.kind, namespace=s.row.namespace, job=s.row.name)
-    (renewed,) = put_condition((created,), "Created", reason, text, s.now)
-    return (renewed, *others)
+    return (*put_condition(created, "Created", reason, text, s.now), *others)
 
 
 def waking_notes(s: Snapshot[S]) -> tuple[EventNote, ...]:
