@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from contextlib import suppress
 from random import Random  # noqa: TID251  the type of an argument
 from typing import Any, Final, Protocol
@@ -111,7 +111,7 @@ class EventRecorder:
         self._core_only = False
         """Whether the server was found to have no events.k8s.io, or we no right to it."""
         self._retry = AsyncRetrying(
-            stop=stop_after_attempt(ATTEMPTS),
+            stop=stop_after_attempt(ATTEMPTS - 1),  # the first one is made without it
             wait=self._jitter,
             retry=retry_if_exception_type((TransportError, BusyError)),
             reraise=True,
@@ -291,14 +291,14 @@ class EventRecorder:
 
     async def _create(self, series: Series) -> None:
         if self._core_only:
-            await self._retry(self._api.create, CORE_EVENTS, self._core_event(series))
+            await self._insist(self._api.create, CORE_EVENTS, self._core_event(series))
             return
         try:
-            await self._retry(self._api.create, EVENTS, self._event(series))
+            await self._insist(self._api.create, EVENTS, self._event(series))
         except (NotFoundError, ForbiddenError):
             # No such group, or no right to it; if it is the namespace that is gone or ending,
             # the core group says no as well and nothing is learnt.
-            await self._retry(self._api.create, CORE_EVENTS, self._core_event(series))
+            await self._insist(self._api.create, CORE_EVENTS, self._core_event(series))
             self._core_only = True
 
     async def _count(self, series: Series) -> None:
@@ -311,11 +311,19 @@ class EventRecorder:
             told = {"count": count, "lastObservedTime": rfc3339_micro(seen)}
             resource, body = EVENTS, {"series": told}
         try:
-            await self._retry(self._api.patch, resource, _namespace(series), series.name, body)
+            await self._insist(self._api.patch, resource, _namespace(series), series.name, body)
         except NotFoundError:  # it has lived its hour
             series.name = self._name(series.newest)
             await self._post(series)
         series.told_to(count, self._time())
+
+    async def _insist(self, call: Callable[..., Awaitable[Object]], *what: Any) -> None:  # noqa: ANN401
+        """A bare try first: policy costs more than the request, and most need none."""
+        try:
+            await call(*what)
+        except (TransportError, BusyError):
+            await asyncio.sleep(self._rng.uniform(*RETRY_S))
+            await self._retry(call, *what)
 
     def _jitter(self, _state: RetryCallState) -> float:
         return self._rng.uniform(*RETRY_S)

@@ -28,7 +28,7 @@ from ascendop.apply.plan import (
     Written,
 )
 from ascendop.apply.tables import Tables
-from ascendop.errors import AscendopError
+from ascendop.errors import AscendopError, InvalidJobError
 from ascendop.kube.errors import ConflictError, NotFoundError
 from ascendop.kube.resource import Key
 from ascendop.queue.workqueue import WorkQueue
@@ -211,7 +211,9 @@ class Controller(Passes):
             return None
         if answer is not None:
             snapshot = replace(snapshot, world=replace(snapshot.world, answer=answer))
-        snapshot = replace(snapshot, table=self._tables.standing(snapshot.row.uid))
+        standing = self._tables.standing(snapshot.row.uid)
+        if standing is not None:
+            snapshot = replace(snapshot, table=standing)
         found = _Pass(snapshot, decide(snapshot), answer)
         self._pace.decided(key, loop.time() - began_at)
         return found
@@ -268,7 +270,7 @@ class Controller(Passes):
             now = asyncio.get_running_loop().time()
             urgent = not s.conditions or done.failures or _must_be_known(s.status, conclusion)
             if not urgent:
-                counters = _is_progress(patch, conclusion)
+                counters = _is_progress(s, patch, conclusion)
                 wait_s = self._pace.wait_s(key, now, counters=counters)
                 if wait_s > 0:
                     return wait_s
@@ -328,10 +330,14 @@ def _must_be_known(before: Object, conclusion: Conclusion) -> bool:
     return conclusion.at_once or is_final(after) or slept or restarts
 
 
-def _is_progress(patch: Object, conclusion: Conclusion) -> bool:
-    """Pods of a gang start one after the other: how many run is another number in a moment."""
-    last = (conclusion.status.get("conditions") or [{}])[-1]
-    return patch.keys() <= {"replicaStatuses", "conditions"} and last.get("type") == "Running"
+def _is_progress(s: AnySnapshot, patch: Object, conclusion: Conclusion) -> bool:
+    """Pods of a gang start one after the other: not all run yet, and soon it is another number."""
+    status = conclusion.status
+    last = (status.get("conditions") or [{}])[-1]
+    if patch.keys() - {"replicaStatuses", "conditions"} or last.get("type") != "Running":
+        return False
+    active = sum(counts.get("active", 0) for counts in status["replicaStatuses"].values())
+    return not isinstance(s.job, InvalidJobError) and bool(active < s.job.total)
 
 
 def _not_after(outcome: Outcome, wait_s: float | None) -> Outcome:

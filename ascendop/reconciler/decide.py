@@ -139,7 +139,9 @@ class _Pass:
         living = of_this_life(s, pods)
         facts = self._facts(living, diff, attempts)
         wait = patience(facts, attempts, s.now, s.world.retry_grace_s)
-        verdict = decide_life(s.kind.rules, replace(facts, unanswered=wait.left_s > 0))
+        verdict = decide_life(
+            s.kind.rules, replace(facts, unanswered=True) if wait.left_s > 0 else facts
+        )
         again_s = _soonest(self._due_in_s(), wait.left_s or None)
         if verdict is not None and verdict.final:
             return Plan(self._concluding(living, verdict, diff.missing), destructive=True)
@@ -237,7 +239,7 @@ class _Pass:
     def _services(self) -> tuple[Step, bool]:
         """Services to make, and whether pods can be made already."""
         found = {service.name: service for service in self.s.services}
-        wanted = self.s.kind.services(self.job)
+        wanted = self.job.once("services", lambda: self.s.kind.services(self.job))
         missing = [w for w in wanted if w["metadata"]["name"] not in found]
         step = Step("services", tuple(Create(SERVICES, w, self._told()) for w in missing))
         if not self.s.kind.waits_for_addresses:

@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-GATHER_S: Final = 0.02
+GATHER_S: Final = 0.05
 """A gang's pods change together: so long a pass waits for the rest of them."""
 ECHO_S: Final = 0.25
 """Our own write comes back, and most often something real comes right after it: the scheduler lets
@@ -21,8 +21,10 @@ SHARE: Final = 3.0
 pods leaves room for the others, and sees its pods start in tens of passes and not in thousands."""
 STATUS_S: Final = 0.25
 """Between two writes of a status: those who watch jobs are people and other controllers, who see
-no more; and a thousand pods that start together are a few writes. Counters gather for as long from
-the first that differs, so that a small gang that starts is one write and not two."""
+no more."""
+COUNTERS_S: Final = 0.75
+"""How many pods run is written so long after it first differed, unless all of them do: a gang that
+starts is one write, and a thousand pods are a few."""
 
 
 @dataclass(slots=True)
@@ -65,15 +67,15 @@ class Pace(Generic[K]):
     def wait_s(self, key: K, now: float, *, counters: bool) -> float:
         """Until a status that nobody waits for may be written; 0 for now.
 
-        counters:  it says no more than how many pods run by now.
+        counters:  it says no more than how many pods run by now, and that will soon be more.
         """
         known = self._known.setdefault(key, _Known())
-        since = known.wrote_at
+        due = known.wrote_at + STATUS_S
         if counters:
             if known.differs_since is None:
                 known.differs_since = now
-            since = max(since, known.differs_since)
-        return max(0.0, since + STATUS_S - now)
+            due = max(due, known.differs_since + COUNTERS_S)
+        return max(0.0, due - now)
 
     def __len__(self) -> int:
         """Keys that are known."""

@@ -54,7 +54,8 @@ def unanswered(f: Facts) -> bool:
 def patience(f: Facts, attempts: Attempts, now: datetime, grace_s: float) -> Patience:
     """The wait as it stands now, `grace_s` long in all."""
     if not unanswered(f) or grace_s <= 0:
-        return Patience(replace(attempts, unanswered_since=""))
+        asked = bool(attempts.unanswered_since)
+        return Patience(replace(attempts, unanswered_since="") if asked else attempts)
     since = _since(attempts, now)
     if since is None:
         return Patience(replace(attempts, unanswered_since=rfc3339(now)), grace_s, began=True)

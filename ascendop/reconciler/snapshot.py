@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic
 
@@ -76,10 +76,13 @@ class Snapshot(Generic[S]):
     table: Standing | None = None
     """How the rank table stood at the end of the last pass; None when nothing is known of it."""
 
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
+    conditions: tuple[Condition, ...] = field(init=False, repr=False, compare=False)
+    """Of the status; parsed once, for every rule asks."""
+
+    def __post_init__(self) -> None:
         found = self.status.get("conditions") or ()
-        return tuple(Condition.parse(c) for c in found if isinstance(c, dict))
+        parsed = tuple([Condition.parse(c) for c in found if isinstance(c, dict)])
+        object.__setattr__(self, "conditions", parsed)
 
     @property
     def finished(self) -> bool:

@@ -28,15 +28,20 @@ CONDITION: Final = "RankTableReady"
 
 def table_wish(kind: JobKind[S], job: JobView[S], pods: Sequence[PodView]) -> TableWish | None:
     """The table that should stand for these pods; None to leave alone whatever stands there."""
-    if not kind.has_rank_table(job):
+    if not job.once("has_rank_table", lambda: kind.has_rank_table(job)):
         return None
     facts = job.once(
         TableJob, lambda: TableJob.of(job.replicas.values(), job.labels, job.annotations)
     )
     found = rank_table(facts, pods)
-    directory = f"{job.namespace}.{job.name}" if _mounts_table(job) else ""
     place = rank_table_config_map(job.name)
-    mounted = any(place in mounted_maps(volume) for volume in _volumes(job))
+    directory, mounted = job.once(
+        VOLUME,
+        lambda: (
+            f"{job.namespace}.{job.name}" if _mounts_table(job) else "",
+            any(place in mounted_maps(volume) for volume in _volumes(job)),
+        ),
+    )
     if isinstance(found, Table):
         return TableWish(found.content, place, directory, mounted=mounted)
     if not found.withdraw:

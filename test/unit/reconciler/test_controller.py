@@ -327,7 +327,7 @@ async def test_a_status_is_written_four_times_a_second_at_most(town):
         status = (await town.job())["status"]
     gaps = [later - earlier for earlier, later in pairwise(times)]
     assert min(gaps) >= STATUS_S - 1e-6
-    assert 5 <= len(times) <= 12
+    assert 3 <= len(times) <= 12
     assert status["replicaStatuses"]["Worker"]["active"] == 39, "the last state is not lost"
 
 
@@ -343,8 +343,8 @@ async def test_a_small_gang_that_starts_is_three_status_writes(town):
         await asyncio.sleep(1)
         for name in await town.pods():
             await town.turn("Running", name)
-            await asyncio.sleep(0.04)
-        await asyncio.sleep(2)
+            await asyncio.sleep(0.12)
+        await asyncio.sleep(0.1)  # the last one runs: nothing is left to gather
         active = (await town.job())["status"]["replicaStatuses"]["Worker"]["active"]
         written = len(status_patches(town.wire))
     assert (active, written) == (4, 3)

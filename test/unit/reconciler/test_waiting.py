@@ -103,6 +103,7 @@ def test_a_queue_that_has_gone_is_a_reason_to_wait_for_a_job_that_was_taken_up()
 def test_a_time_that_somebody_has_written_stops_nothing(when):
     seen, _ = passed(waiting(), 1)
     seen.status["conditions"][0]["lastUpdateTime"] = when
+    seen = replace(seen)  # which reads it again
     assert told(decide(seen))[0] == f"{NUMBERS} 16 in all"
 
 
