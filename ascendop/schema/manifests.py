@@ -43,6 +43,7 @@ def _rbac(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
         "rbac/service_account.yaml": yaml_file([rbac.service_account()]),
         "rbac/role.yaml": yaml_file(rbac.cluster_rights(kinds)),
         "rbac/leader.yaml": yaml_file(rbac.leader_rights()),
+        "rbac/users.yaml": yaml_file(rbac.user_rights(kinds)),
     }
 
 

@@ -8,7 +8,7 @@ Source: ascendjob.md 9.5.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -148,6 +148,41 @@ def leader_rights() -> list[Object]:
     for found in (role, binding):
         found["metadata"]["namespace"] = NAMESPACE
     return [role, binding]
+
+
+def user_rights(kinds: Mapping[str, AnyKind]) -> list[Object]:
+    """What people may do with jobs, added to the cluster's own view, edit and admin.
+
+    Without it who may edit pods in a namespace may not make a job there.
+    """
+    roles = (
+        ("view", ("get", "list", "watch"), ("view",)),
+        ("edit", ("create", "delete", "deletecollection", "patch", "update"), ("edit", "admin")),
+    )
+    return [_user_role(kinds, *role) for role in roles]
+
+
+def _user_role(
+    kinds: Mapping[str, AnyKind], name: str, verbs: Sequence[str], into: Sequence[str]
+) -> Object:
+    """A role that Kubernetes adds to its own; a status is for the operator alone to write."""
+    reads = name == "view"
+    found = []
+    for group in sorted({kind.group for kind in kinds.values()}):
+        of_group = [kind for kind in kinds.values() if kind.group == group]
+        plain = [kind.plural for kind in of_group]
+        scaled = [f"{kind.plural}/scale" for kind in of_group if kind.scale_role]
+        status = [f"{plural}/status" for plural in plain] if reads else []
+        found.append(
+            {"apiGroups": [group], "resources": sorted([*plain, *status]), "verbs": [*verbs]}
+        )
+        if scaled:
+            some = ["get"] if reads else ["get", "patch", "update"]
+            found.append({"apiGroups": [group], "resources": scaled, "verbs": some})
+    role = _role("ClusterRole", f"{NAME}-jobs-{name}", found)
+    labels = {f"rbac.authorization.k8s.io/aggregate-to-{one}": "true" for one in into}
+    metadata = role["metadata"]
+    return {**role, "metadata": {**metadata, "labels": {**metadata.get("labels", {}), **labels}}}
 
 
 def service_account() -> Object:

@@ -21,6 +21,7 @@ from ascendop.schema.rbac import (
     clusterd_rights,
     leader_rights,
     namespaced_rights,
+    user_rights,
 )
 from ascendop.schema.reasons import reasons
 from ascendop.schema.reference import reference
@@ -227,3 +228,30 @@ def test_of_another_namespace_only_the_one_service_is_read():
             "verbs": ["get", "list", "watch"],
         }
     ]
+
+
+def test_who_may_edit_in_a_namespace_may_make_jobs_there_and_nobody_may_write_their_status():
+    """field-reports:FR-093: the cluster's own roles know our kinds, and no role has a star."""
+    view, edit = user_rights(KINDS)
+    aggregated = "rbac.authorization.k8s.io/aggregate-to-"
+    assert view["metadata"]["labels"].items() >= {aggregated + "view": "true"}.items()
+    assert (
+        edit["metadata"]["labels"].items()
+        >= {
+            aggregated + "edit": "true",
+            aggregated + "admin": "true",
+        }.items()
+    )
+    for role, verb in ((view, "get"), (edit, "create")):
+        rules = [rule for rule in role["rules"] if verb in rule["verbs"]]
+        allowed = {name for rule in rules for name in rule["resources"]}
+        assert {kind.plural for kind in KINDS.values()} <= allowed
+    writes = {"create", "patch", "update", "delete"}
+    assert not any(
+        "status" in name
+        for role in (view, edit)
+        for rule in role["rules"]
+        if writes & set(rule["verbs"])
+        for name in rule["resources"]
+    )
+    assert "*" not in str((view, edit))
