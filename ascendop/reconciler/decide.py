@@ -41,7 +41,7 @@ from ascendop.reconciler.attempts import Attempts
 from ascendop.reconciler.finish import finish, job_resource, suspend
 from ascendop.reconciler.generation import attempt_step, generation
 from ascendop.reconciler.giveback import GIVEN_BACK, given_back, gives_back, rests_s
-from ascendop.reconciler.group import group_notes, unheeded_notes, unheeded_s, wanted_group
+from ascendop.reconciler.group import group_notes, unfit, unheeded_notes, unheeded_s, wanted_group
 from ascendop.reconciler.hotswitch import HotSwitch, hot_switch, name_backup
 from ascendop.reconciler.lives import (
     awake,
@@ -91,6 +91,8 @@ def decide(s: AnySnapshot) -> Plan:
 def _decide_runnable(s: AnySnapshot, job: JobView[Any]) -> Plan:
     if job.run_policy.suspend:
         return suspend(s)
+    if (problem := unfit(s, job)) is not None:
+        return refuse(s, InvalidJobError([problem]))
     problem = unknown_queue(s, job)
     if problem is not None:
         queue = job.run_policy.scheduling_policy

@@ -11,7 +11,8 @@ from ascendop.api.kind import JobKind, JobView, S
 from ascendop.api.model import Object
 from ascendop.apply.plan import EventNote
 from ascendop.builder.pod import GANG_SCHEDULER, pod_group_of, scheduler_of
-from ascendop.gang.advice import gang_advice
+from ascendop.errors import Problem
+from ascendop.gang.advice import gang_advice, mixed_npus
 from ascendop.gang.podgroup import GangRole, GangSpec, build_pod_group
 from ascendop.reconciler.snapshot import Snapshot
 from ascendop.times import parse_time
@@ -22,6 +23,12 @@ def wanted_group(s: Snapshot[S], job: JobView[S]) -> Object:
     priorities = s.world.priorities
     what = "group", tuple(sorted(priorities.items()))
     return job.once(what, lambda: build_pod_group(_gang(s.kind, job), priorities))
+
+
+def unfit(s: Snapshot[S], job: JobView[S]) -> Problem | None:
+    """Why the job can be no gang. Never held against one that was taken up already."""
+    taken_up = s.group is not None or s.pods
+    return None if taken_up or not s.world.gang else mixed_npus(_gang(s.kind, job))
 
 
 def group_notes(s: Snapshot[S], job: JobView[S]) -> Iterator[EventNote]:

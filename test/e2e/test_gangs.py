@@ -32,6 +32,10 @@ LOOSE = SHARP.replace("overcommit-factor: 1.0", "overcommit-factor: 4.0").replac
     "  - name: proportion", "  - name: proportion\n    enableJobEnqueued: false"
 )
 """Lets in more than fits, so that placing decides."""
+PREEMPTING = LOOSE.replace("backfill", "backfill, reclaim, preempt").replace(
+    "overcommit-factor: 4.0}", "overcommit-factor: 4.0}\n    enableJobEnqueued: false"
+)
+"""Configuration B of scheduling.md 7.3: a more important gang takes the place of another."""
 
 
 @pytest.fixture(scope="module")
@@ -251,6 +255,72 @@ def test_a_small_gang_passes_a_big_one_that_does_not_fit(cluster):
     small.create()
     runs(small, 1)
     assert big.pods == []
+
+
+@pytest.mark.long
+def test_many_gangs_never_hold_more_than_there_is_and_all_end(cluster, gangs):
+    """scheduling:P22: a gang that was not let in has no pod."""
+    jobs = [gang(cluster, f"j{n}", 4, 1, outcome="succeed", after="1s") for n in range(20)]
+    for job in jobs:
+        job.create()
+    most, waited = 0, 0
+
+    def over():
+        nonlocal most, waited
+        with gangs.lock:
+            most = max(most, gangs.held(NPU))
+        left = [job for job in jobs if "Succeeded" not in job.conditions]
+        for job in left:
+            job.give_devices()
+            pods = job.pods
+            if [g.get("status", {}).get("phase") for g in job.pod_groups] == ["Pending"]:
+                assert pods == []
+                waited += 1
+        return not left
+
+    wait_for("all have ended", over, 2 * SLOW_S)
+    assert 0 < most <= 16 and waited
+
+
+def test_a_gang_that_is_preempted_waits_as_the_same_gang_and_comes_back(cluster, tight):
+    """scheduling:P4: it has not failed, and its PodGroup is the one it had."""
+    admin, _ = cluster
+    for name, value in (("high", 1000), ("low", 1)):
+        meta = {"name": name}
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        admin.ensure({**kind, "metadata": meta, "value": value})
+    tight.configure_volcano(PREEMPTING)
+    try:
+        low = gang(cluster, "low", 2, policy={"priorityClass": "low"})
+        low.create()
+        uids, before = runs(low, 2), group_of(low)["metadata"]["uid"]
+        high = gang(cluster, "high", 2, policy={"priorityClass": "high"})
+        high.create()
+        runs(high, 2)
+        wait_for("its pods wait again", lambda: placed(low) == 0 and len(low.pods) == 2, SLOW_S)
+        assert "Failed" not in low.conditions
+        assert group_of(low)["metadata"]["uid"] == before
+        high.tell("succeed")
+        ends(high)
+        again = runs(low, 2)
+        assert again.keys() == uids.keys() and not set(again.values()) & set(uids.values())
+        assert group_of(low)["metadata"]["uid"] == before
+    finally:
+        tight.configure_volcano(SHARP)
+
+
+def test_an_important_gang_preempts_nobody_where_it_is_not_let_in(cluster):
+    """scheduling:P7: what Volcano does as it is delivered; and we do not promise otherwise."""
+    low = gang(cluster, "low", 2)
+    low.create()
+    uids = runs(low, 2)
+    admin, _ = cluster
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    admin.ensure({**kind, "metadata": {"name": "high"}, "value": 1000})
+    high = gang(cluster, "high", 2, policy={"priorityClass": "high"})
+    high.create()
+    text = says(high, "asks for 16 huawei.com/Ascend910, and 0 of 16 on 2 nodes are free")
+    assert "preempt" not in text and high.pods == [] and low.uids == uids
 
 
 # ------------------------------------------------------------ queues

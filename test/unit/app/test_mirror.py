@@ -52,6 +52,7 @@ def test_a_write_of_what_we_read_says_something_new(fields):
     ],
 )
 def test_only_what_somebody_waits_for_is_urgent(old, new, want):
+    """scheduling:SCH-25"""
     assert is_calm(old, new) is want
 
 

@@ -72,7 +72,7 @@ async def test_a_predecessor_on_its_way_out_is_waited_for(bench):
 
 
 async def test_a_child_of_an_earlier_job_of_the_same_name_is_garbage_to_wait_for(bench):
-    """ascendjob:W-9 runtime:W-9 runtime:W-16: answer 3, an older uid."""
+    """scheduling:SCH-23 ascendjob:W-9 runtime:W-9 runtime:W-16: answer 3, an older uid."""
     await bench.exists(owners=[bench.owner(uid="11111111-2222-3333-4444-555555555555")])
     (failure,) = (await bench.create()).done.failures
     assert failure.waits and failure.leftover
@@ -111,7 +111,7 @@ async def test_an_orphan_without_our_label_is_not(bench):
 
 
 async def test_an_orphan_of_another_gang_is_not(bench):
-    """runtime:W-16: the pods of a job must be able to start together."""
+    """scheduling:SCH-7 runtime:W-16: the pods of a job must be able to start together."""
     await bench.exists(owners=[], annotations={"scheduling.k8s.io/group-name": "j-earlier"})
     (failure,) = (await bench.create()).done.failures
     assert failure.reason == CHILD_CONFLICT and "belongs to the gang j-earlier" in failure.message

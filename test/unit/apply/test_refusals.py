@@ -57,7 +57,7 @@ def test_a_kind_that_is_being_removed_is_waited_for_without_a_word():
     ],
 )
 def test_what_others_deny_is_tried_again_and_what_is_wrong_is_not(code, answer, again_s):
-    """fault-tolerance:35"""
+    """fault-tolerance:35, scheduling:SCH-11"""
     failure = failure_of("pods", POD, error_of(code, json.dumps(answer).encode()))
     assert failure is not None
     assert failure.message == answer["message"]

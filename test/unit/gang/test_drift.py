@@ -39,7 +39,9 @@ AMOUNTS = {"cpu": "96", "huawei.com/Ascend910": "32", "memory": "384Gi"}
             PLAIN, {"spec": {"minResources": AMOUNTS | {"cpu": 96}}}, id="an amount as number"
         ),
         pytest.param(
-            PLAIN, {"annotations": {"huawei.com/schedule_enqueue_time": "1"}}, id="SCH-20"
+            PLAIN,
+            {"annotations": {"huawei.com/schedule_enqueue_time": "1"}},
+            id="scheduling:SCH-20",
         ),
         pytest.param(PLAIN, {"labels": {"tool": "x"}}, id="a label of somebody else"),
         pytest.param(PLAIN, {"spec": {"priorityClassName": ""}}, id="an empty class is none"),

@@ -32,7 +32,7 @@ CONTRACT = [
             "minTaskMember": {"master": 1, "worker": 3},
             "minResources": {"cpu": "96", "huawei.com/Ascend910": "32", "memory": "384Gi"},
         },
-        id="C1",
+        id="scheduling:C1",
     ),
     pytest.param(
         make.master_and_workers(policy={"queue": "q", "priorityClass": "hi"}),
@@ -43,7 +43,7 @@ CONTRACT = [
             "priorityClassName": "hi",
             "minResources": {"cpu": "96", "huawei.com/Ascend910": "32", "memory": "384Gi"},
         },
-        id="C2",
+        id="scheduling:C2",
     ),
     pytest.param(
         make.master_and_workers(policy={"minAvailable": 2}),
@@ -52,7 +52,7 @@ CONTRACT = [
             "minTaskMember": {"master": 1, "worker": 3},
             "minResources": {"cpu": "48", "huawei.com/Ascend910": "16", "memory": "192Gi"},
         },
-        id="C3",
+        id="scheduling:C3",
     ),
     pytest.param(
         make.master_and_workers(policy={"minResources": {"cpu": 1}}),
@@ -61,7 +61,7 @@ CONTRACT = [
             "minTaskMember": {"master": 1, "worker": 3},
             "minResources": {"cpu": "1"},
         },
-        id="C4",
+        id="scheduling:C4",
     ),
     pytest.param(
         mindspore(container(cpu=2, memory="4Gi"), BIG),
@@ -70,7 +70,7 @@ CONTRACT = [
             "minTaskMember": {"scheduler": 1, "worker": 2},
             "minResources": {"cpu": "50", "huawei.com/Ascend910": "16", "memory": "196Gi"},
         },
-        id="C5",
+        id="scheduling:C5",
     ),
     pytest.param(
         make.gang(role("Worker", 1, npus(1, cpu=4)), task_members=True),
@@ -79,7 +79,7 @@ CONTRACT = [
             "minTaskMember": {"worker": 1},
             "minResources": {"cpu": "4", "huawei.com/Ascend910": "1"},
         },
-        id="C6",
+        id="scheduling:C6",
     ),
     pytest.param(
         make.master_and_workers(container({"huawei.com/Ascend910": 8}, cpu=24, memory="96Gi")),
@@ -88,7 +88,7 @@ CONTRACT = [
             "minTaskMember": {"master": 1, "worker": 3},
             "minResources": {"cpu": "96", "huawei.com/Ascend910": "32", "memory": "384Gi"},
         },
-        id="C8 devices only in the limits",
+        id="scheduling:C8 devices only in the limits",
     ),
     pytest.param(
         make.gang(
@@ -96,7 +96,7 @@ CONTRACT = [
             role("Worker", 4, container(cpu=8)),
         ),
         {"minMember": 4, "minResources": {"cpu": "32"}},
-        id="C23 a role that waits for the others",
+        id="scheduling:C23 a role that waits for the others",
     ),
     pytest.param(
         make.gang(
@@ -105,7 +105,7 @@ CONTRACT = [
             policy={"minAvailable": 5},
         ),
         {"minMember": 5, "minResources": {"cpu": "33"}},
-        id="SCH-10 unless the user counted it",
+        id="scheduling:SCH-10 unless the user counted it",
     ),
     pytest.param(
         make.gang(
@@ -114,22 +114,22 @@ CONTRACT = [
             policy={"minAvailable": 3},
         ),
         {"minMember": 3, "minResources": {"cpu": "24"}},
-        id="C24 the important role first",
+        id="scheduling:C24 the important role first",
     ),
     pytest.param(
         make.gang(role("Worker", 2, {"name": "a"})),
         {"minMember": 2},
-        id="C27 nobody asks for anything",
+        id="scheduling:C27 nobody asks for anything",
     ),
     pytest.param(
         make.gang(role("Worker", 2, container(cpu=0))),
         {"minMember": 2},
-        id="SCH-68 zeros are dropped",
+        id="scheduling:SCH-68 zeros are dropped",
     ),
     pytest.param(
         make.gang(role("Worker", 2, container(cpu=1), initContainers=[container(cpu=4)])),
         {"minMember": 2, "minResources": {"cpu": "8"}},
-        id="C28",
+        id="scheduling:C28",
     ),
     pytest.param(
         make.gang(
@@ -142,7 +142,7 @@ CONTRACT = [
             )
         ),
         {"minMember": 2, "minResources": {"cpu": "6500m"}},
-        id="C29",
+        id="scheduling:C29",
     ),
     pytest.param(
         make.master_and_workers(container(cpu=1), policy={"minAvailable": 9}),
@@ -151,7 +151,7 @@ CONTRACT = [
             "minTaskMember": {"master": 1, "worker": 3},
             "minResources": {"cpu": "4"},
         },
-        id="C33 more than there are is kept",
+        id="scheduling:C33 more than there are is kept",
     ),
     pytest.param(
         make.gang(
@@ -164,20 +164,22 @@ CONTRACT = [
             "minTaskMember": {"master": 1, "trainer": 3},
             "minResources": {"cpu": "4"},
         },
-        id="C34 the user's own task name",
+        id="scheduling:C34 the user's own task name",
     ),
     pytest.param(
         make.gang(role("Worker", 2, container(cpu=1)), policy={"minResources": {}}),
         {"minMember": 2, "minResources": {}},
-        id="C42 an empty map stays an empty map",
+        id="scheduling:C42 an empty map stays an empty map",
     ),
     pytest.param(
         make.gang(role("Worker", 2, container(cpu=1)), policy={"minAvailable": 0}),
         {"minMember": 1, "minResources": {"cpu": "1"}},
-        id="SCH-65 no gang is a gang of one",
+        id="scheduling:SCH-65 no gang is a gang of one",
     ),
     pytest.param(
-        make.gang(role("Worker", 0, container(cpu=1))), {"minMember": 1}, id="SCH-65 no pods at all"
+        make.gang(role("Worker", 0, container(cpu=1))),
+        {"minMember": 1},
+        id="scheduling:SCH-65 no pods at all",
     ),
     pytest.param(
         make.master_and_workers(container({"cpu": 2})),
@@ -270,9 +272,13 @@ PARAMETER_SERVERS = (
     ("priorities", "want"),
     [
         pytest.param(
-            {"hi": 100, "mid": 50}, {"cpu": "5", "memory": "36Gi", "nvidia.com/gpu": "2"}, id="C18"
+            {"hi": 100, "mid": 50},
+            {"cpu": "5", "memory": "36Gi", "nvidia.com/gpu": "2"},
+            id="scheduling:C18",
         ),
-        pytest.param({}, {"cpu": "9", "memory": "20Gi"}, id="C17 unknown classes count as zero"),
+        pytest.param(
+            {}, {"cpu": "9", "memory": "20Gi"}, id="scheduling:C17 unknown classes count as zero"
+        ),
     ],
 )
 @given(order=st.permutations(PARAMETER_SERVERS))

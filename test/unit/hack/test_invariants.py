@@ -117,7 +117,7 @@ WHOLE = (group(managers=[written_by("Apply")]), pod(0, "n"), pod(1, "n"))
     ],
 )
 def test_what_is_wrong_with_gangs(changes, at_end, want):
-    """scheduling:I1 to scheduling:I6"""
+    """scheduling:I1 scheduling:I2 scheduling:I3 scheduling:I4 scheduling:I5 scheduling:I6"""
     assert broken(*changes, at_end=at_end) == want
 
 

@@ -101,7 +101,7 @@ class TestWhoTakesPart:
 
 class TestWhyThereIsNone:
     def test_a_pod_without_devices(self):
-        """field-reports:FR-057: which, and where; a job of thousands is not spelled out."""
+        """field-reports:FR-057, scheduling:SCH-36: which, and where; of thousands not all."""
         pods = [make.pod(rank, config=None if rank > 1 else make.config) for rank in range(9)]
         got = reason(make.job(pods=9), *pods)
         assert got.message == (

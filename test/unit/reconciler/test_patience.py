@@ -48,7 +48,7 @@ def waiting(**of_world):
 
 
 def test_a_failure_that_nobody_answers_waits_and_says_so():
-    """ascendjob:W-19, fault-tolerance:D-15: the plug-in's entry may come after the failure."""
+    """ascendjob:W-19, fault-tolerance:D-15, scheduling:SCH-33: its entry may come late."""
     seen = turned(running(), "Failed", "j-worker-0")
     plan = decide(seen)
     found = make.concluded(plan)

@@ -112,6 +112,26 @@ def test_a_clock_that_was_set_back_does_not_silence_a_job():
     assert told(plan)[0] == f"{NUMBERS} 16 in all"
 
 
+def two_kinds():
+    other = make.replica(1, make.container(npus=1, resource="huawei.com/Ascend310P"))
+    return make.job(Master=1, Worker=other)
+
+
+def test_a_gang_of_two_kinds_of_npu_is_refused_before_anything_is_made():
+    """scheduling:C12"""
+    plan = decide(make.snapshot(two_kinds(), services=()))
+    found = make.concluded(plan)
+    assert plan.steps == () and make.conditions(found)[-1] == ("Failed", "True", "JobValidFailed")
+    assert "ask for 2 kinds of NPU" in found.status["conditions"][-1]["message"]
+
+
+@pytest.mark.parametrize("how", ["taken up", "no gang"])
+def test_no_job_is_stopped_for_two_kinds_of_npu(how):
+    there = make.group("Pending") if how == "taken up" else None
+    seen = make.snapshot(two_kinds(), gang=how == "taken up", group=there)
+    assert "kinds of NPU" not in str(make.concluded(decide(seen)))
+
+
 def stalled(**group):
     """Let in; three pods are there, and the scheduler has no place for them."""
     pods = [make.pod(role, n, "Pending") for role, n in (("master", 0), ("worker", 0))]

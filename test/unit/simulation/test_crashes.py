@@ -39,7 +39,7 @@ def deaths(name, *, before):
 
 @pytest.mark.parametrize("name", list(stories()))
 def test_a_crash_at_any_write_changes_nothing(name):
-    """runtime:W-5, runtime:W-21, runtime:W-11
+    """scheduling:P18 runtime:W-5, runtime:W-21, runtime:W-11
 
     A process that dies before its nth write leaves what one that died after the write before it
     leaves; so only the moments after are tried here.
