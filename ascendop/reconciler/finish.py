@@ -104,11 +104,23 @@ def _ungroup(s: Snapshot[S]) -> Iterator[Delete]:
 
 def _expires_in_s(status: Object, policy: RunPolicy, now: datetime) -> float | None:
     """Seconds until the TTL has run out; None when there is none, or the end has no time."""
-    ended = status.get("completionTime")
+    ended = status.get("completionTime") or _ended_at(status)
     if policy.ttl_seconds_after_finished is None or not ended:
         return None
     expires = parse_time(str(ended)) + timedelta(seconds=policy.ttl_seconds_after_finished)
     return (expires - now).total_seconds()
+
+
+def _ended_at(status: Object) -> str:
+    """When the last condition came: the original's budget ended jobs without a completionTime."""
+    times = [
+        str(c.get("lastTransitionTime") or "")
+        for c in status.get("conditions") or ()
+        if isinstance(c, dict)
+        and c.get("type") in {"Succeeded", "Failed"}
+        and c.get("status") == "True"
+    ]
+    return times[-1] if times else ""
 
 
 def _told(s: Snapshot[S]) -> Concluder:

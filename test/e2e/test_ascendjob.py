@@ -79,6 +79,18 @@ def test_a_sample_runs_from_created_to_succeeded(name, pods, cluster, full, oper
     wait_for("the PodGroup of a finished job is gone", lambda: not job.pod_groups)
 
 
+def test_p12_without_gangs_pods_come_at_once_and_know_of_none(cluster, full, operator):
+    operator(full, "-enableGangScheduling=false", "-logLevel=-1")
+    job = sample(cluster, PYTORCH)
+    job.create()
+    job.wait_pods(2)
+    assert not job.pod_groups
+    for pod in job.pods:
+        notes = pod["metadata"]["annotations"]
+        assert not {"scheduling.k8s.io/group-name", "volcano.sh/task-spec"} & notes.keys()
+        assert pod["spec"]["schedulerName"] == "default-scheduler", "as in the template"
+
+
 def test_a_failed_pod_that_nobody_restarts_fails_the_job(cluster, full, operator):
     operator(full)
     job = sample(cluster, PYTORCH)

@@ -554,3 +554,40 @@ def test_f12_a_job_that_takes_longer_than_it_may_fails(create):
     job.run(2)
     job.wait_reason("Failed", "DeadlineExceeded")
     assert job.status["completionTime"]
+
+
+def test_a_suspended_job_sleeps_and_wakes_without_a_loss_being_counted(create):
+    """ascendjob:W-45"""
+    job = create()
+    job.run(2)
+    job.edit({"spec": {"runPolicy": {"suspend": True}}})
+    job.wait_reason("Suspended", "AscendJobSuspended")
+    wait_for("it has nothing", lambda: not job.pods and not job.services and not job.pod_groups)
+    job.edit({"spec": {"runPolicy": {"suspend": False}}})
+    job.run(2)
+    assert set(job.versions().values()) == {"0"}
+    assert "Suspended" not in job.conditions
+
+
+def test_a_job_of_another_controller_is_left_alone(create):
+    job = create(build_job(policy={"managedBy": "kueue.x-k8s.io/multikueue"}))
+    time.sleep(QUIET_S)
+    assert not job.pod_groups and not job.status
+
+
+def test_a_budget_that_is_used_up_ends_in_failed_before_the_time_to_live(create):
+    """ascendjob:W-15: under the original such a job goes in circles."""
+    job = create(build_job(policy={"backoffLimit": 1, "ttlSecondsAfterFinished": 4}))
+    job.run(2)
+    for _ in range(2):
+        before = job.uids
+        job.lose("j-worker-0")
+        wait_for(
+            "it is replaced, or the job has failed",
+            lambda b=before: (
+                job.uids.get("j-worker-0") not in {None, b["j-worker-0"]}
+                or "Failed" in job.conditions
+            ),
+        )
+    assert job.wait_reason("Failed", "JobFailed").endswith("reached the specified backoff limit")
+    wait_for("the job is gone", lambda: job.admin.ask("GET", path_of(job.asked))[0] == 404)

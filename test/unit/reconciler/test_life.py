@@ -151,6 +151,24 @@ def test_f11_a_scheduled_deletion_comes_when_its_time_has_come():
     assert make.deleted(decide(due), decide(due).steps[0].writes[0].resource) == ["j"]
 
 
+def test_f11_a_job_without_a_time_of_its_end_goes_by_its_last_condition():
+    """So the original left jobs whose budget was used up; ascendjob:W-15."""
+    failed = {
+        "conditions": [
+            {
+                "type": "Failed",
+                "status": "True",
+                "reason": "JobFailed",
+                "lastTransitionTime": "2026-01-02T03:04:05Z",
+            }
+        ]
+    }
+    obj = job(policy={"ttlSecondsAfterFinished": 60})
+    assert decide(make.snapshot(obj, status=failed, group=None, gang=False)).again_after_s == 60
+    due = decide(make.snapshot(obj, status=failed, now=make.later(60), gang=False))
+    assert "job" in [step.name for step in due.steps]
+
+
 def test_f12_a_deadline_is_kept_to_the_second():
     """ascendjob:W-45 ascendjob:F12"""
     seen = running(job(policy={"activeDeadlineSeconds": 60}))
