@@ -131,7 +131,13 @@ def _may_lock(job: JobView[S]) -> bool:
 
 def _overlap(one: Object, other: Object) -> bool:
     """Whether two templates choose different nodes, and some node could be chosen by both."""
-    found = [spec.get("nodeSelector") or {} for spec in (one, other)]
-    rules = [(spec.get("affinity") or {}).get("nodeAffinity") or {} for spec in (one, other)]
+    found = [_object(spec, "nodeSelector") for spec in (one, other)]
+    rules = [_object(_object(spec, "affinity"), "nodeAffinity") for spec in (one, other)]
     apart = any(found[1].get(key, value) != value for key, value in found[0].items())
     return not apart and (found[0] != found[1] or rules[0] != rules[1])
+
+
+def _object(found: Object, key: str) -> Object:
+    """An object inside; empty where a template holds something else, which the server refuses."""
+    inner = found.get(key)
+    return inner if isinstance(inner, dict) else {}

@@ -88,7 +88,7 @@ def table_notes(before: Conditions, after: Conditions) -> Iterator[EventNote]:
 
 def _volumes(job: JobView[S]) -> Iterator[Object]:
     for replica in job.replicas.values():
-        yield from replica.pod_spec.get("volumes") or ()
+        yield from _objects(replica.pod_spec.get("volumes"))
 
 
 def _mounts_table(job: JobView[S]) -> bool:
@@ -97,8 +97,14 @@ def _mounts_table(job: JobView[S]) -> bool:
 
 def mounted_maps(volume: Object) -> Iterator[str]:
     """Names of the ConfigMaps without which a pod with this volume does not start."""
-    projected = (volume.get("projected") or {}).get("sources") or ()
-    for source in (volume, *projected):
+    projected = volume.get("projected")
+    sources = _objects(projected.get("sources")) if isinstance(projected, dict) else ()
+    for source in (volume, *sources):
         found = source.get("configMap") or {}
-        if not found.get("optional"):
+        if isinstance(found, dict) and not found.get("optional"):
             yield str(found.get("name") or "")
+
+
+def _objects(found: object) -> Iterator[Object]:
+    """Those of a list: a template may hold anything, and it is the server that refuses it."""
+    yield from (one for one in found if isinstance(one, dict)) if isinstance(found, list) else ()
