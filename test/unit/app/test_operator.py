@@ -193,7 +193,7 @@ async def test_nothing_is_written_while_nothing_happens(town, gang):
 
 
 async def test_a_job_that_is_made_again_under_its_name_gets_pods_of_its_own(town):
-    """ascendjob:W-9 runtime:W-9 runtime:W-11, pitfalls 51 and 59"""
+    """field-reports:FR-019 ascendjob:W-9 runtime:W-9 runtime:W-11, pitfalls 51 and 59"""
     async with town.running(town.operator()):
         await town.create()
         await town.until_pods(2)

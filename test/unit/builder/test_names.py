@@ -37,7 +37,7 @@ def test_a_long_name_is_cut_and_eight_hex_digits_tell_it_from_its_siblings():
 
 @given(JOBS, ROLES, st.integers(0, 100_000))
 def test_every_name_fits_a_host_name_and_is_the_same_again(job, role, index):
-    """runtime:W-10 runtime:W-1"""
+    """field-reports:FR-022 runtime:W-10 runtime:W-1"""
     name = pod_name(job, role, index)
     assert LABEL.fullmatch(name) and len(name) <= MAX_NAME
     assert name == pod_name(job, role, index)

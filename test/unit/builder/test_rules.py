@@ -21,5 +21,6 @@ def test_a_name_that_no_service_can_have_is_told_as_kubernetes_does(name):
 
 
 def test_a_name_that_is_too_long_is_told_its_limit():
+    """field-reports:FR-022"""
     (found,) = name_problems("x" * 64)
     assert "must be no more than 63 characters" in found.what

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ascendop.kube.resource import POD_GROUPS, PODS, SERVICES, Scope
+from ascendop.kube.resource import CORE_EVENTS, POD_GROUPS, PODS, SERVICES, Scope
 from ascendop.reconciler.decide import decide
 
 from .. import cluster, make  # noqa: TID252  the standard library has a package called test
@@ -360,3 +360,34 @@ async def test_a_pod_of_an_ascend_job_that_is_deleted_by_hand_comes_back(town):
         assert after["j-worker-0"]["metadata"]["uid"] != before["j-worker-0"]["metadata"]["uid"]
         assert after["j-master-0"]["metadata"]["uid"] == before["j-master-0"]["metadata"]["uid"]
     assert all(c["type"] != "Failed" for conditions in told(town.wire) for c in conditions)
+
+
+async def test_a_restart_policy_in_a_template_is_told_once(town):
+    """field-reports:FR-017: the replica's wins, and replacements say it no second time."""
+    role = make.replica(1, policy="ExitCode", spec={"restartPolicy": "Always"})
+    async with town.running(town.operator()):
+        await town.create(roles={"Master": role, "Worker": role})
+        await town.until_pods(2)
+        await town.turn("Running")
+        for turn in range(5):
+            touch = {"metadata": {"annotations": {"touched": str(turn)}}}
+            await town.hands.patch(JOBS, NS, "j", touch)
+            await asyncio.sleep(5)
+        assert {pod["spec"]["restartPolicy"] for pod in (await town.pods()).values()} == {"Never"}
+        events = await town.hands.list(CORE_EVENTS, Scope(NS))
+        found = [e for e in events if e["reason"] == "SettedPodTemplateRestartPolicy"]
+        assert [event.get("count", 1) for event in found] == [1]
+
+
+def test_an_own_port_is_in_the_service_and_in_the_environment():
+    """field-reports:FR-048 field-reports:FR-051"""
+    ports = [{"name": "ascendjob-port", "containerPort": 29600}]
+    spec = {"hostNetwork": True}
+    roles = {"Master": make.replica(1, ports=ports, spec=spec), "Worker": make.replica(1)}
+    empty = snapshot(job(roles=roles), services=(), gang=False)
+    (service,) = make.created(decide(empty), SERVICES).values()
+    assert service["spec"]["ports"] == [
+        {"name": "ascendjob-port", "port": 29600, "protocol": "TCP"}
+    ]
+    pods = make.created(decide(snapshot(job(roles=roles), gang=False)))
+    assert {make.env_of(pod)["MASTER_PORT"] for pod in pods.values()} == {"29600"}

@@ -283,7 +283,7 @@ PARAMETER_SERVERS = (
 )
 @given(order=st.permutations(PARAMETER_SERVERS))
 def test_the_order_in_which_roles_are_written_decides_nothing(priorities, want, order):
-    """scheduling:SCH-67, ascendjob:W-46."""
+    """field-reports:FR-030 scheduling:SCH-67, ascendjob:W-46."""
     gang = make.gang(*order, policy={"minAvailable": 3})
     assert spec(gang, **priorities)["minResources"] == want
 

@@ -74,7 +74,7 @@ def request(*containers, init=(), **spec):
     ],
 )
 def test_the_request_of_a_pod(got, want):
-    """scheduling:SCH-66."""
+    """field-reports:FR-030 scheduling:SCH-66."""
     assert got == want
 
 

@@ -131,7 +131,7 @@ def no_npus(count):
     ],
 )
 def test_a_job_that_cannot_run_is_told_why(obj, reason, words):
-    """field-reports:FR-067"""
+    """field-reports:FR-022 field-reports:FR-051 field-reports:FR-067"""
     found = problems(obj)
     assert [problem.reason for problem in found] == [reason]
     assert words in str(found[0])

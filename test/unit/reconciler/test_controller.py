@@ -589,8 +589,8 @@ async def test_what_the_collector_never_takes_is_told_after_two_minutes(town):
 
 
 async def test_no_object_of_ours_has_a_finalizer(town):
-    """runtime:W-15: nothing outside the cluster has to be undone, so nothing needs to hold a job
-    back; the garbage collector takes the children."""
+    """runtime:W-15 field-reports:FR-021: nothing outside the cluster has to be undone, so nothing
+    needs to hold a job back; the garbage collector takes the children."""
     async with town.running(town.operator(rank_table_dir="")):
         await town.create()
         await started(town)

@@ -91,6 +91,7 @@ def test_s5_a_failed_pod_on_its_way_out_does_not_count():
     ],
 )
 def test_which_pods_go_when_a_job_has_failed(policy, pods, services):
+    """field-reports:FR-020 field-reports:FR-023"""
     seen = turned(running(job(policy={"cleanPodPolicy": policy})), "Failed", "j-worker-0")
     plan = decide(after(seen, decide(seen)))
     assert make.deleted(plan) == pods

@@ -225,6 +225,7 @@ def test_d6_who_schedules_a_pod(spec, template, want, warning):
     ],
 )
 def test_whether_a_container_is_restarted(policy, template, want, warnings):
+    """field-reports:FR-017"""
     in_template = {"restartPolicy": template} if template else {}
     obj = job(Master=replica(1, policy=policy, spec=in_template))
     plan = decide(make.snapshot(obj))
