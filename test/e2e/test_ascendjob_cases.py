@@ -591,3 +591,51 @@ def test_a_budget_that_is_used_up_ends_in_failed_before_the_time_to_live(create)
         )
     assert job.wait_reason("Failed", "JobFailed").endswith("reached the specified backoff limit")
     wait_for("the job is gone", lambda: job.admin.ask("GET", path_of(job.asked))[0] == 404)
+
+
+# ── scaling ──
+
+
+def test_g1_g2_g3_jobs_of_a_service_start_as_its_rule_says(admin, where, create):
+    """With the rights that are generated; the phases are Volcano's word."""
+
+    def job(name, group):
+        labels = {
+            "mind-cluster/scaling-rule": "sizes",
+            "mind-cluster/group-name": group,
+            "jobID": "svc",
+            "app": "mindie",
+        }
+        return create(build_job(name, labels=labels))
+
+    def size(**groups):
+        return {
+            "group_list": [
+                {"group_name": name, "group_num": str(jobs), "server_num_per_group": "1"}
+                for name, jobs in groups.items()
+            ]
+        }
+
+    sizes = {"elastic_scaling_list": [size(prefill=2, decode=1), size(prefill=1, decode=1)]}
+    rule = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "sizes", "namespace": where},
+        "data": {"elastic_scaling.json": json.dumps(sizes)},
+    }
+    first = job("p1", "prefill")
+    first.phase_of_group("Inqueue")
+    message = first.wait_reason("Created", "PodCreateFailed")
+    assert f"ConfigMap {where}/sizes does not exist; make it" in message
+    admin.create(rule)
+    first.wait_pods(2)
+    second = job("p2", "prefill")
+    second.phase_of_group("Inqueue")
+    message = second.wait_reason("Created", "PodCreateFailed")
+    assert "1 of 1 jobs of group prefill have their place" in message
+    decode = job("d1", "decode")
+    decode.let_in(2)
+    assert not second.pods
+    for running in (first, decode):
+        running.phase_of_group("Running")
+    second.wait_pods(2)
