@@ -335,6 +335,7 @@ async def workers_come_and_go(world):
         await change(world, job, {"replicaSpecs": {"Worker": {"replicas": count}}})
         await world.until(run(count + 1))
         await world.until(is_("Running"))
+    await asyncio.sleep(EVENTS_S)
 
 
 async def two_jobs_fit_one_at_a_time(world):
