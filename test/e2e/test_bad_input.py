@@ -325,7 +325,6 @@ TROUBLES = {
     ),
     "foreign": Foreign(
         'pods "job-worker-1" already exists and belongs to nobody; delete it or rename the job',
-        reason="ChildConflict",
         event="ChildConflict",
     ),
 }
