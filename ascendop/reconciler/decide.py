@@ -146,7 +146,12 @@ class _Pass:
         )
         again_s = _soonest(self._due_in_s(), wait.left_s or None)
         if verdict is not None and verdict.final:
-            return Plan(self._concluding(living, verdict, diff.missing), destructive=True)
+            # A table that names a pod that is gone is wrong for whoever still runs, too.
+            table = table_wish(s.kind, job, s.pods)
+            wrong = table if table is not None and table.only_over_completed else None
+            return Plan(
+                self._concluding(living, verdict, diff.missing), table=wrong, destructive=True
+            )
         if isinstance(waiting, Waiting):
             plan = self._wait(waiting, asked, group)
         else:

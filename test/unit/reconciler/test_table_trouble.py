@@ -288,3 +288,20 @@ def test_trouble_with_a_table_that_nobody_asks_for_leaves_no_trace():
     assert say(troubled, None, now) == troubled, "a new process does not know yet"
     assert say(troubled, NOBODY_ASKS, now) == before
     assert say(before, NOBODY_ASKS, now) is before
+
+
+async def test_a_job_that_fails_for_lost_pods_leaves_no_table_that_names_them(town):
+    """ascendjob:R15: also when the loss and the end are seen in one pass."""
+    await provide(town)
+    async with town.running(town.operator()):
+        await town.create(Master=1, Worker=1, policy={"backoffLimit": 1})
+        await town.until_pods(2)
+        await start(town, *PODS_OF_J)
+        await table_is(town, "completed")
+        await town.lose("j-worker-0")
+        await town.until_pods(2)
+        await start(town, *PODS_OF_J)
+        await table_is(town, "completed")
+        await town.lose("j-worker-0")
+        await town.until_job("Failed")
+        await table_is(town, "initializing")
