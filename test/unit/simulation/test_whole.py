@@ -8,9 +8,13 @@ from collections import Counter
 
 import pytest
 
+from ascendop.kube.resource import CONFIGMAPS, PODS, Key
+
 from .. import make  # noqa: TID252  the standard library has a package called test
 from . import scenarios as on  # noqa: TID252  likewise
 from .ends import difference, end_of  # noqa: TID252  likewise
+from .oracles import GROUPS, STRANGER  # noqa: TID252  likewise
+from .weather import plant  # noqa: TID252  likewise
 from .world import running  # noqa: TID252  likewise
 
 BUDGET = {
@@ -121,3 +125,68 @@ async def test_a_leader_that_stops_hands_over_within_a_second():
         assert world.loop.time() - stopped_at < 1
         await on.apply(world, make.job(Master=1, Worker=2))
         await world.until(on.run(3))
+
+
+async def test_a_lost_pod_is_back_within_a_third_of_a_second():
+    """fault-tolerance:C-13: the rest of wait-reschedule-timeout is the scheduler's."""
+    async with running(6, nodes=("5x8 910B",)) as world:
+        await on.apply(world, make.job(Master=1, Worker=4))
+        await world.until(on.run(5))
+        await world.until(on.is_("Running"))
+        gone, made = {}, {}
+
+        def note(table, change):
+            if table.name == "pods" and change.new is None:
+                gone[change.last.key[1]] = world.loop.time()
+            elif table.name == "pods" and change.old is None:
+                made[change.last.key[1]] = world.loop.time()
+
+        world.server.world.storage.listeners.append(note)
+        for name in ("j-worker-3", "j-master-0"):
+            await on.lose(world, name)
+            assert 0 <= made[name] - gone[name] <= 0.3
+            await world.until(on.run(5))
+
+
+async def test_the_keys_of_strangers_survive_a_thousand_passes():
+    """fault-tolerance:C-04: on every object, through restarts of pods and of the operator."""
+    async with running(7) as world:
+        table = {"metadata": {"name": "rings-config-j", "namespace": "default"}, "data": {}}
+        await world.people.create(CONFIGMAPS, table)
+        await on.apply(world, make.job(Master=1, Worker=2))
+        await world.until(on.is_("Running"))
+        await world.until(on.run(3))
+        rng = world.dice("strangers")
+        for _ in range(60):
+            await plant(world, rng)
+        planted = planted_keys(world)
+        assert len([keys for keys in planted.values() if keys]) == 7
+        for times in range(1000):
+            if times % 250 == 100:
+                await on.delete(world, PODS, "j-worker-1")
+                await asyncio.sleep(60)
+            if times == 500:
+                world.replicas[0].kill()
+                await asyncio.sleep(10)
+            world.replicas[0].operator.queue.add(Key("AscendJob", "default", "j"))
+            await asyncio.sleep(0.01)
+        await world.until(on.run(3))
+        for uid, keys in planted_keys(world).items():
+            assert planted.get(uid, keys) == keys
+
+
+def planted_keys(world):
+    """Keys of strangers by uid of what they are on."""
+    tables = ("ascendjobs.mindxdl.gitee.com", "pods", "services", "configmaps", GROUPS)
+    objects = [obj for table in tables for obj in world.objects(table)]
+    return {obj["metadata"]["uid"]: strangers_keys(obj) for obj in objects}
+
+
+def strangers_keys(obj):
+    planted = f"{STRANGER}/{obj['kind'].lower()}-"
+    return {
+        (field, key): value
+        for field in ("labels", "annotations")
+        for key, value in (obj["metadata"].get(field) or {}).items()
+        if planted in key
+    }
