@@ -163,8 +163,8 @@ class Oracles:
         """A pod that starts must not read the table of the job that had the name before."""
         root = self._world.settings.rank_table_dir
         job = self._world.find(JOBS[0], owner["name"], namespace) if root else None
-        if job is None or (job.get("status") or {}).get("startTime"):
-            return
+        if job is None or any(uid == owner["uid"] for uid, _, _ in self._attempts):
+            return  # not the first pod: by now the table may be the job's own
         table = Path(root) / f"{namespace}.{owner['name']}" / "hccl.json"
         assert not table.exists() or "completed" not in table.read_text(), "a table of before"
 
@@ -194,6 +194,11 @@ class Oracles:
         uid = job["metadata"]["uid"]
         if change.old is not None:
             self._counts_up(change.old.obj, job)
+            if change.old.obj["metadata"]["generation"] != job["metadata"]["generation"]:
+                # Pods that an edit takes away are not lost, and come back in the same attempt.
+                self._made = Counter(
+                    {made: n for made, n in self._made.items() if made[0][0] != uid}
+                )
         before = self._ended.get(uid)
         if before is not None:
             assert (conditions, status.get("completionTime")) == before, (

@@ -50,12 +50,14 @@ async def _play(scenario, seed, *, quiet_s=QUIET_S, **options):
             options["settings"] |= {"rank_table_dir": shelf}
         world = await stack.enter_async_context(running(seed, **options))
         await scenario.play(world)
+        world.check()
         world.calm()
         await asyncio.sleep(SETTLE_S)
         await converged(world)
         world.oracles.ended()
         end, took_s = end_of(world), world.loop.time()
         await silence(world, quiet_s)
+        world.check()
         died = any(replica.born > 1 for replica in world.replicas)
         return Run(end, world.trace.hexdigest(), took_s, world.server.revision, died)
 

@@ -67,6 +67,8 @@ class World:
         """Whose request the server is working on, if an operator's."""
         self.replicas = []
         self.trace = hashlib.blake2b(digest_size=16)
+        self.broken = []
+        """What oracles have found. The operator would take it for a bug of its own, and go on."""
         self.oracles = Oracles(self)
         self.server.world.storage.listeners.append(self._changed)
 
@@ -94,6 +96,7 @@ class World:
         began_at = self.loop.time()
         ends_at = began_at + within_s
         while not holds(self):
+            self.check()
             if self.loop.time() >= ends_at:
                 what = getattr(holds, "what", holds.__name__)
                 raise AssertionError(f"not within {within_s:g} s: {what}\n{self.picture()}")
@@ -190,14 +193,26 @@ class World:
             self.writer = wire
             wire.calls[request.method, request.path] += 1
         self._note(wire.who, request.method, request.path, request.query.get("resourceVersion"))
-        self.oracles.heard(wire, request)
+        self._asked(self.oracles.heard, wire, request)
 
     def _changed(self, table, change):
         verb = "gone" if change.new is None else "new" if change.old is None else "changed"
         self._note(table.name, *change.last.key, change.revision, verb)
         self.trace.update(change.last.body)
-        self.oracles.changed(table.name, change)
+        self._asked(self.oracles.changed, table.name, change)
         self.writer = None
+
+    def _asked(self, oracle, *facts):
+        try:
+            oracle(*facts)
+        except AssertionError as error:
+            self.broken.append(error)
+            raise
+
+    def check(self):
+        """Fail with the first thing that was wrong."""
+        if self.broken:
+            raise self.broken[0]
 
     def _note(self, *what):
         self.trace.update(f"{self.loop.time():.6f} {what}\n".encode())
