@@ -185,12 +185,13 @@ class Controller(Passes):
     async def _withdraw(self, found: _Pass) -> None:
         """A rank table that is wrong now is called so before a new pod can read it.
 
+        Also that of the job that had the name before: the first pods of a job may read, too.
         Where that fails, the pods do not wait: it is tried again, and told, at the end of the pass.
         """
-        table, s = found.plan.table, found.snapshot
-        if table is not None and table.only_over_completed and s.status.get("startTime"):
+        table, row = found.plan.table, found.snapshot.row
+        if table is not None and table.only_over_completed:
             with suppress(AscendopError):
-                await self._tables.fulfil(s.row.namespace, s.row.uid, table)
+                await self._tables.fulfil(row.namespace, row.uid, table)
 
     async def _decided(self, key: Key, answer: Answer | None = None) -> _Pass | None:
         """A plan that may be executed; None when there is no such job.

@@ -9,7 +9,7 @@ from ascendop.kube.resource import CONFIGMAPS, PODS
 from ascendop.sim.answers import forbidden
 
 from ..ranktable import make  # noqa: TID252  the standard library has a package called test
-from ..town import NS  # noqa: TID252  likewise
+from ..town import JOBS, NS  # noqa: TID252  likewise
 from ..wire import refuse  # noqa: TID252  likewise
 
 NAME = "rings-config-j"
@@ -39,6 +39,18 @@ async def start(town, *names):
     await town.turn("Running", *names)
 
 
+def seen_by_new_pods(town):
+    """What the table says when each pod is asked for."""
+    seen = []
+
+    async def look(request):
+        if request.method == "POST" and request.path.endswith("/pods"):
+            seen.append(await status_of_table(town))
+
+    town.wire.before.append(look)
+    return seen
+
+
 async def completed(town):
     async def there():
         return await status_of_table(town) == "completed"
@@ -54,18 +66,29 @@ async def test_r15_r25_no_pod_is_made_beside_a_table_that_names_its_predecessor(
         await town.until_pods(2)
         await start(town, "j-master-0", "j-worker-0")
         await completed(town)
-        seen = []
-
-        async def look(request):
-            if request.method == "POST" and request.path.endswith("/pods"):
-                seen.append(await status_of_table(town))
-
-        town.wire.before.append(look)
+        seen = seen_by_new_pods(town)
         await town.lose("j-worker-0")
         await town.until_pods(2)
         assert seen == ["initializing"]
         await start(town, "j-master-0", "j-worker-0")
         await completed(town)
+
+
+async def test_the_first_pods_are_not_made_beside_the_table_of_the_job_before(town):
+    """ascendjob:R25: the user's ConfigMap outlives the job, and no PodGroup holds these pods up."""
+    await provide_table(town)
+    async with town.running(town.operator()):
+        await town.create(Master=1, Worker=1)
+        await town.until_pods(2)
+        await start(town, "j-master-0", "j-worker-0")
+        await completed(town)
+    await town.hands.delete(JOBS, NS, "j")
+    await town.until_pods(0)
+    async with town.running(town.operator("b")):
+        seen = seen_by_new_pods(town)
+        await town.create(Master=1, Worker=1)
+        await town.until_pods(2)
+        assert seen == ["initializing", "initializing"]
 
 
 async def test_a_table_that_cannot_be_withdrawn_holds_up_no_pod(town):
