@@ -67,12 +67,29 @@ def reasons(package: Path = Path(ascendop.__file__).parent) -> list[Reason]:
     for room in ROOMS:
         for file in sorted((package / room).rglob("*.py")):
             module = f"{room}/{file.relative_to(package / room).as_posix()}"
-            found.update(_in_module(ast.parse(file.read_text(encoding="utf-8")), module))
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            found.update(
+                _in_module(tree, module, [*_imported(tree, package), *_assigned(tree.body)])
+            )
     return sorted(found)
 
 
-def _in_module(tree: ast.Module, module: str) -> Iterator[Reason]:
-    outside = _assigned(tree.body)
+def _imported(tree: ast.Module, package: Path) -> Iterator[_Assigned]:
+    """Texts that other modules of the package have given names."""
+    for node in tree.body:
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("ascendop."):
+            continue
+        file = package.joinpath(*(node.module or "").split(".")[1:]).with_suffix(".py")
+        if not file.exists():
+            continue
+        there = _assigned(ast.parse(file.read_text(encoding="utf-8")).body)
+        texts = {name: text for _, name, text in there}
+        for alias in node.names:
+            if alias.name in texts:
+                yield node.lineno, alias.asname or alias.name, texts[alias.name]
+
+
+def _in_module(tree: ast.Module, module: str, outside: Sequence[_Assigned]) -> Iterator[Reason]:
     for scope in ast.walk(tree):
         if isinstance(scope, ast.FunctionDef):
             yield from _in_scope(scope, [*outside, *_assigned(ast.walk(scope))], module)

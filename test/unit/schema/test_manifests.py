@@ -218,6 +218,19 @@ def test_reading_the_reasons_runs_none_of_the_code(tmp_path):
     assert [reason.code for reason in reasons(tmp_path)] == ["Boom"]
 
 
+def test_a_reason_that_another_module_has_given_a_name_is_found(tmp_path):
+    """style:L2: PodsNotStarted, say, which users were told of and could not look up."""
+    for room, text in {
+        "kinds": 'BOOM = "Boom"\n',
+        "reconciler": 'from ascendop.kinds.x import BOOM as B\nput_condition((), "Created", B)\n',
+    }.items():
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "x.py").write_text(text)
+    assert [(found.code, found.shown) for found in reasons(tmp_path)] == [
+        ("Boom", "condition Created")
+    ]
+
+
 def test_of_another_namespace_only_the_one_service_is_read():
     role = clusterd_rights()[0]
     assert role["rules"] == [
