@@ -6,6 +6,7 @@
 import pytest
 
 from ascendop.errors import InvalidJobError
+from ascendop.kube.resource import POD_GROUPS, SERVICES
 from ascendop.reconciler.decide import decide
 
 from .. import make  # noqa: TID252  the standard library has a package called test
@@ -171,6 +172,27 @@ def test_a_job_that_can_run_is_let_through(obj):
     assert problems(obj) == []
 
 
+def test_v6_a_role_in_any_letter_case_is_the_role_of_the_contract():
+    """ascendjob:V6 ascendjob:W-44: in names, labels, variables and counters."""
+    plan = decide(make.snapshot(job(roles={"master": 1, "WORKER": 1})))
+    made = make.created(plan)
+    assert list(made) == ["j-master-0", "j-worker-0"]
+    assert [make.env_of(pod)["REPLICA_TYPE"] for pod in made.values()] == ["Master", "Worker"]
+    assert [pod["metadata"]["labels"]["replica-type"] for pod in made.values()] == [
+        "master",
+        "worker",
+    ]
+    assert list(make.concluded(plan).status["replicaStatuses"]) == ["Master", "Worker"]
+
+
+def test_v10_a_worker_alone_needs_no_service_and_gets_no_variable():
+    """ascendjob:V10"""
+    plan = decide(make.snapshot(job("mindspore", Worker=replica(1, npus=1)), services=()))
+    assert make.created(plan, SERVICES) == {}
+    (pod,) = make.created(plan).values()
+    assert make.env_of(pod) == {}
+
+
 def test_every_mistake_is_told_at_once_and_in_one_order():
     """ascendjob:W-44"""
     obj = job(labels={"scaleout-type": "ib"}, Worker=replica(-1, container("main")), Chief=1)
@@ -183,7 +205,7 @@ def test_every_mistake_is_told_at_once_and_in_one_order():
     ]
 
 
-def test_v1_a_refused_job_fails_with_one_condition_and_one_event_per_mistake():
+def test_v1_a_refused_job_fails_with_one_condition_and_one_event():
     """ascendjob:V1: nothing is made, and the reason is the first word of the message."""
     plan = decide(make.snapshot(job(framework=None)))
     found = make.concluded(plan)
@@ -212,6 +234,17 @@ def test_v13_a_queue_that_does_not_exist_fails_the_job():
     message = found.status["conditions"][-1]["message"]
     assert message.startswith("InvalidQueue: check queue<nope> failed, err: ")
     assert message.endswith(", maybe it is not create")
+    assert [(event.type, event.reason) for event in found.events] == [("Warning", "InvalidQueue")]
+
+
+def test_v14_a_policy_without_a_queue_is_held_against_no_job():
+    """ascendjob:V14: not even where there is no queue at all; the PodGroup leaves it open."""
+    obj = job(policy={"schedulingPolicy": {"minAvailable": 2}})
+    plan = decide(make.snapshot(obj, queue=None, group=make.group("", name="another")))
+    (group,) = make.created(plan, POD_GROUPS).values()
+    assert group["spec"].get("queue", "default") == "default"
+    assert plan.absent is None
+    assert "Failed" not in {type_ for type_, _, _ in make.conditions(make.concluded(plan))}
 
 
 @pytest.mark.parametrize(
@@ -231,9 +264,10 @@ def test_a_queue_that_does_not_exist_is_not_held_against_the_job_when(of_world):
 def test_v18_a_job_that_failed_stays_failed_when_it_is_corrected():
     """ascendjob:V18"""
     failed = make.concluded(decide(make.snapshot(job(framework=None)))).status
-    plan = decide(make.snapshot(job(), status=failed))
+    plan = decide(make.snapshot(job(), status=failed, group=make.group()))
     assert make.created(plan) == {}
     assert make.unchanged(failed, make.concluded(plan))
+    assert make.deleted(plan, POD_GROUPS) == ["j-U"], "it is finished like any other job"
 
 
 def test_a_running_job_is_told_of_a_mistake_and_goes_on():

@@ -4,8 +4,10 @@
 """Pods in, a table or a reason out."""
 
 import json
+from pathlib import Path
 
 import pytest
+import yaml
 
 from ascendop.api.job import ReplicaSpec
 from ascendop.ranktable.build import initializing, rank_table
@@ -13,6 +15,8 @@ from ascendop.ranktable.choose import Version
 from ascendop.ranktable.table import NotReady, Table, TableJob
 
 from . import make  # noqa: TID252  the standard library has a package called test
+
+A3_SAMPLE = Path(__file__).parents[2] / "e2e/recorded/ascendjob/04-sample-a3-superpod.job.yaml"
 
 
 def table(job, *pods):
@@ -40,10 +44,13 @@ def backup(rank, **fields):
 class TestWhoTakesPart:
     def test_r1_two_pods_on_two_nodes(self):
         """ascendjob:R1."""
-        found = table(make.job(), make.pod(0), make.pod(1))
+        eight = [make.pod(r, config=make.config(r, make.devices(r, 8)), npus=8) for r in (0, 1)]
+        found = table(make.job(), *eight)
+        assert (found["status"], found["version"]) == ("completed", "1.0")
         assert found["server_count"] == "2"
-        assert ranks(found) == ["0", "1", "2", "3"]
+        assert ranks(found) == [str(rank) for rank in range(16)]
         assert [s["server_id"] for s in found["server_list"]] == ["10.10.0.0", "10.10.0.1"]
+        assert [s["host_ip"] for s in found["server_list"]] == ["10.10.0.0", "10.10.0.1"]
 
     def test_r2_two_pods_on_one_node_are_told_apart_by_their_uids(self):
         """ascendjob:R2."""
@@ -68,8 +75,10 @@ class TestWhoTakesPart:
     def test_r24_every_version_is_built_from_workers_beside_a_scheduler_without_npus(self, version):
         """ascendjob:R24 field-reports:FR-060."""
         leader = make.pod(0, name="s", npus=0, config=None)
-        job = make.job(version=version)
-        assert isinstance(rank_table(job, [leader, make.pod(0), make.pod(1)]), Table)
+        job, workers = make.job(version=version), [make.pod(0), make.pod(1)]
+        found = rank_table(job, [leader, *workers])
+        assert isinstance(found, Table)
+        assert found == rank_table(job, workers), "it is in none of its lines"
 
     def test_r15_a_pod_that_is_being_deleted_is_gone(self):
         """ascendjob:R15 field-reports:FR-058."""
@@ -233,6 +242,7 @@ class TestDevices:
         pods = [make.pod(r, annotations={"mind-cluster/hardware-type": "800I"}) for r in (0, 1)]
         assert "hardware_type" not in rank_table(make.job(), pods).content
         server = table(make.job(inference=True), *pods)["server_list"][0]
+        assert server["hardware_type"] == "800I"
         assert list(server) == ["device", "hardware_type", "server_id", "host_ip", "container_ip"]
 
 
@@ -256,6 +266,20 @@ class TestSuperPods:
         """field-reports:FR-066"""
         job = make.job(version=Version.V1_2, pods=4, block=block)
         assert self.lists(job, *map(make.pod, range(4))) == want
+
+    def test_r5_the_sample_has_two_super_pods_of_two_servers_and_64_ranks(self):
+        """ascendjob:R5."""
+        obj = yaml.safe_load(A3_SAMPLE.read_text())
+        replicas = [ReplicaSpec.model_validate(r) for r in obj["spec"]["replicaSpecs"].values()]
+        job = TableJob.of(replicas, obj["metadata"]["labels"], obj["metadata"]["annotations"])
+        pods = [make.pod(r, config=make.config(r, make.devices(r, 16)), npus=16) for r in range(4)]
+        found = table(job, *pods)
+        assert (found["version"], found["server_count"]) == ("1.2", "4")
+        assert ranks(found) == [str(rank) for rank in range(64)]
+        assert found["super_pod_list"] == [
+            {"super_pod_id": "0", "server_list": [{"server_id": f"10.10.0.{r}"} for r in (0, 1)]},
+            {"super_pod_id": "1", "server_list": [{"server_id": f"10.10.0.{r}"} for r in (2, 3)]},
+        ]
 
     def soft(self, *super_pod_ranks):
         job = make.job(version=Version.V1_2, pods=len(super_pod_ranks), soft_affinity=True)

@@ -56,8 +56,13 @@ def test_s2_a_job_succeeds_when_all_pods_have():
 
 def test_s3_a_pending_worker_is_no_success():
     """ascendjob:W-13 ascendjob:S3"""
-    found = concluded(job(), pod("master", 0, "Succeeded"), pod("worker", 0, "Pending"))
-    assert "Succeeded" not in {type_ for type_, _, _ in make.conditions(found)}
+    seen = turned(turned(running(job()), "Succeeded", "j-master-0"), "Pending", "j-worker-0")
+    plan = decide(seen)
+    found = make.concluded(plan)
+    assert make.conditions(found)[-1] == ("Running", "True", "JobRunning"), "still"
+    assert found.status["replicaStatuses"] == {"Master": {"succeeded": 1}, "Worker": {}}
+    assert "completionTime" not in found.status
+    assert plan.steps == (), "the pending pod may still run"
 
 
 def test_s4_a_failed_pod_fails_the_job_and_leaves_the_others():
@@ -211,6 +216,7 @@ def test_f1_a_budget_of_two_is_used_up_by_the_third_loss():
     last = seen.status["conditions"][-1]
     assert (last["type"], last["reason"]) == ("Failed", "JobFailed")
     assert last["message"] == "Job j has failed because it has reached the specified backoff limit"
+    assert seen.status["completionTime"]
     assert seen.pods == ()
 
 

@@ -163,14 +163,19 @@ def test_a_name_that_is_not_free_yet_is_no_failure():
 
 
 def test_p12_without_a_gang_pods_come_at_once_and_know_of_none():
-    """ascendjob:P12"""
-    plan = decide(make.snapshot(job(), gang=False))
+    """ascendjob:P12: who schedules them is the template's word; the job's own does not count."""
+    theirs = replica(1, spec={"schedulerName": "bar"})
+    obj = job(spec={"schedulerName": "foo"}, Master=1, Worker=theirs)
+    plan = decide(make.snapshot(obj, gang=False))
     assert make.created(plan, POD_GROUPS) == {}
-    for pod in make.created(plan).values():
-        assert not {"scheduling.k8s.io/group-name", "volcano.sh/task-spec"} & set(
-            pod["metadata"]["annotations"]
-        )
-        assert "schedulerName" not in pod["spec"]
+    made = make.created(plan)
+    assert {name: pod["spec"].get("schedulerName") for name, pod in made.items()} == {
+        "j-master-0": None,
+        "j-worker-0": "bar",
+    }
+    for pod in made.values():
+        assert list(pod["metadata"]["annotations"]) == ["hccl/rankIndex"]
+    assert not [event for event in make.concluded(plan).events if event.type == "Warning"]
 
 
 def test_without_volcano_a_gang_waits_and_says_so():

@@ -7,7 +7,6 @@ import asyncio
 
 import pytest
 
-from ascendop.builder.ascend_env import CLUSTERD_DOMAIN
 from ascendop.errors import InvalidJobError
 from ascendop.kube.resource import NAMESPACES, PODS, PRIORITY_CLASSES, QUEUES, SERVICES, Key
 
@@ -95,11 +94,13 @@ async def test_what_keeps_a_job_from_running_is_in_its_place(town):
     assert isinstance(found.job, InvalidJobError) and found.job.problems
 
 
-async def test_clusterd_is_an_address_once_it_has_one(town):
+async def test_e26_clusterd_is_its_domain_until_it_has_an_address(town):
+    """ascendjob:E26"""
     operator = town.operator()
     async with town.running(operator):
         await town.create(policy={"suspend": True})
-        assert (await seen(operator)).world.clusterd == CLUSTERD_DOMAIN
+        domain = "clusterd-grpc-svc.mindx-dl.svc.cluster.local"
+        assert (await seen(operator)).world.clusterd == domain
         await town.hands.create(NAMESPACES, {"metadata": {"name": "mindx-dl"}})
         service = {
             "metadata": {"name": "clusterd-grpc-svc", "namespace": "mindx-dl"},

@@ -3,12 +3,15 @@
 
 """What a rank table says while the pods that it names come and go."""
 
+import asyncio
 import json
 
-from ascendop.kube.resource import CONFIGMAPS, PODS
+from ascendop.kube.resource import CONFIGMAPS, CRDS, PODS
 from ascendop.sim.answers import forbidden
+from ascendop.sim.volcano import build_definitions
 
-from ..ranktable import make  # noqa: TID252  the standard library has a package called test
+from .. import make as make_job  # noqa: TID252  the standard library has a package called test
+from ..ranktable import make  # noqa: TID252  likewise
 from ..town import JOBS, NS  # noqa: TID252  likewise
 from ..wire import refuse  # noqa: TID252  likewise
 
@@ -58,8 +61,8 @@ async def completed(town):
     await town.until(there)
 
 
-async def test_r15_r25_no_pod_is_made_beside_a_table_that_names_its_predecessor(town):
-    """ascendjob:R15 ascendjob:R25 field-reports:FR-058: the order of 4.2, table before pods."""
+async def test_r15_no_pod_is_made_beside_a_table_that_names_its_predecessor(town):
+    """ascendjob:R15 field-reports:FR-058: the order of 4.2, table before pods."""
     await provide_table(town)
     async with town.running(town.operator()):
         await town.create(Master=1, Worker=1)
@@ -89,6 +92,57 @@ async def test_the_first_pods_are_not_made_beside_the_table_of_the_job_before(to
         await town.create(Master=1, Worker=1)
         await town.until_pods(2)
         assert seen == ["initializing", "initializing"]
+
+
+async def test_r25_a_gang_that_waits_again_keeps_its_table_until_it_is_let_in(town):
+    """ascendjob:R25: it is withdrawn when pods may be made again, and before the first of them."""
+    for definition in build_definitions():
+        await town.hands.create(CRDS, definition)
+    await provide_table(town)
+    names = ("j-master-0", "j-worker-0")
+    async with town.running(town.operator(enable_gang_scheduling=True)):
+        await town.create(Master=1, Worker=1)
+        await town.let_in()
+        await town.until_pods(2)
+        await start(town, *names)
+        await completed(town)
+        await town.until_job("Running")
+    # All at once: of pods that go one after the other, the first is replaced beside the second.
+    await town.let_in("Pending")
+    await town.lose(*names)
+    async with town.running(town.operator("b", enable_gang_scheduling=True)):
+        await asyncio.sleep(60)
+        assert await town.pods() == {}
+        assert await status_of_table(town) == "completed"
+        seen = seen_by_new_pods(town)
+        await town.let_in()
+        await town.until_pods(2)
+        assert seen == ["initializing", "initializing"]
+        await start(town, *names)
+        await completed(town)
+
+
+async def test_r23_a_scheduler_without_chips_costs_a_standing_table_no_write(town):
+    """ascendjob:R23 ascendjob:W-5: P2's shape; ten further events of its pods."""
+    await provide_table(town)
+    roles = {"Scheduler": make_job.replica(1, npus=0), "Worker": make_job.replica(2)}
+    workers = ("j-worker-0", "j-worker-1")
+    async with town.running(town.operator()):
+        await town.create(framework="mindspore", roles=roles)
+        await town.until_pods(3)
+        await start(town, *workers)
+        await town.turn("Running", "j-scheduler-0")
+        await completed(town)
+        data = (await town.hands.get(CONFIGMAPS, NS, NAME))["data"]
+        await asyncio.sleep(5)
+        sent = len(town.wire.sent)
+        for number in range(10):
+            name = ("j-scheduler-0", *workers)[number % 3]
+            note = {"metadata": {"annotations": {"seen": str(number)}}}
+            await town.hands.patch(PODS, NS, name, note)
+            await asyncio.sleep(1)
+        assert town.wire.writes(since=sent) == []
+        assert (await town.hands.get(CONFIGMAPS, NS, NAME))["data"] == data
 
 
 async def test_a_table_that_cannot_be_withdrawn_holds_up_no_pod(town):
