@@ -441,11 +441,10 @@ def test_what_a_failed_job_leaves(policy, left, services, create):
 
 
 def test_s7_a_refused_pod_shows_in_the_state_column_of_a_running_job(create, admin, where):
-    lift = quota(admin, where, pods="1")
     job = create()
-    job.phase_of_group("Inqueue")
-    job.wait_pods(1)
-    job.turn("Running")
+    job.run(2)
+    lift = quota(admin, where, pods="1")
+    job.lose("j-worker-0")
     assert "exceeded quota" in job.wait_reason("Created", "PodCreateFailed")
     assert job.all_conditions[-1][:2] == ("Created", "True")
     lift()
