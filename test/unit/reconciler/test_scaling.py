@@ -207,6 +207,19 @@ async def test_g1_g2_g3_g4_a_service_grows_as_its_rule_says(served):
     await town.until(knows, within_s=30)
 
 
+async def test_g6_a_job_of_an_unknown_group_stops_nobody_else(served):
+    """ascendjob:G6 ascendjob:W-2: the original's process ends, again after each restart."""
+    town = served
+    await write_rule(town)
+    await start(town, "o1", "other")
+    await let_in(town, "o1")
+    await town.until(lambda: holds(message(town, "o1"), "no group other"))
+    await start(town, "p1", "prefill")
+    await let_in(town, "p1")
+    await town.until_pods(2)
+    assert await jobs_with_pods(town) == {"p1"}
+
+
 async def test_a_job_that_goes_makes_room_at_once(served):
     town = served
     await write_rule(town)

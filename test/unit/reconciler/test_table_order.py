@@ -31,9 +31,14 @@ async def status_of_table(town):
     return json.loads(data.get("hccl.json") or "{}").get("status")
 
 
-async def start(town, *names):
-    """These pods are bound, get devices and an address."""
-    for number, name in enumerate(names):
+async def hosts_of_table(town):
+    data = (await town.hands.get(CONFIGMAPS, NS, NAME))["data"]
+    return [server["host_ip"] for server in json.loads(data["hccl.json"]).get("server_list", ())]
+
+
+async def start(town, *names, first=0):
+    """These pods are bound to nodes that are numbered from there on, get devices and an address."""
+    for number, name in enumerate(names, first):
         annotations = {make.ASCEND_910: make.config(number)}
         await town.hands.patch(PODS, NS, name, {"metadata": {"annotations": annotations}})
         await town.hands.patch(
@@ -164,3 +169,27 @@ async def test_a_table_that_cannot_be_withdrawn_holds_up_no_pod(town):
             return await status_of_table(town) == "initializing"
 
         await town.until(withdrawn, within_s=120)
+
+
+async def test_f9_when_the_source_of_a_switch_has_gone_the_table_names_the_backup(town):
+    """ascendjob:F9 ascendjob:R17: while both are there, it stays as it is."""
+    await provide_table(town)
+    asked = {"metadata": {"annotations": {"inHotSwitchFlow": "true", "needOperatorOpe": "create"}}}
+    async with town.running(town.operator()):
+        await town.create(Master=1, Worker=1)
+        await town.until_pods(2)
+        await start(town, "j-master-0", "j-worker-0")
+        await completed(town)
+        await town.hands.patch(PODS, NS, "j-worker-0", asked)
+        await town.until_pods(3)
+        (backup,) = (await town.pods()).keys() - {"j-master-0", "j-worker-0"}
+        await start(town, backup, first=2)
+        await asyncio.sleep(5)
+        assert await hosts_of_table(town) == ["10.10.0.0", "10.10.0.1"]
+        await town.lose("j-worker-0")
+
+        async def names_the_backup():
+            return await hosts_of_table(town) == ["10.10.0.0", "10.10.0.2"]
+
+        await town.until(names_the_backup)
+        assert await status_of_table(town) == "completed"

@@ -76,9 +76,11 @@ def test_the_operator_may_do_with_every_kind_what_it_does():
 
 
 def test_the_operator_may_not_make_config_maps_nor_read_secrets():
-    """field-reports:FR-093"""
+    """field-reports:FR-093 ascendjob:W-38 ascendjob:W-50: nor delete or list Events."""
     found = rights(cluster_rights(KINDS)[0])
     assert found["", "configmaps"] == {"get", "patch"}
+    assert found["", "events"] <= {"create", "patch"}
+    assert found["scheduling.volcano.sh", "queues"] <= {"get", "list", "watch"}
     assert ("", "secrets") not in found
     assert not any("*" in verbs for verbs in found.values())
 
