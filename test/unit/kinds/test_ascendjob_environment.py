@@ -110,6 +110,46 @@ BRACES = {"MINDIO_FOR_MINDSPORE": "1", "MS_ENABLE_THM": "{HCCL_WATCHDOG:0}"}
             id="ascendjob:E15 hot switch and a word",
         ),
         pytest.param(recovery("pytorch", strategy=""), {}, id="ascendjob:P7 an empty strategy"),
+        pytest.param(
+            recovery("pytorch", strategy="exit,unheard-of"),
+            {"HIGH_AVAILABILITY": "recover", "HCCL_ASYNC_ERROR_HANDLING": "0", **RECOVERS},
+            id="to exit is to be recovered",
+        ),
+        pytest.param(
+            recovery(
+                "mindspore",
+                labels={"pod-rescheduling": "on"},
+                user=[{"name": "MS_ENABLE_TFT", "value": "{TTP:1}"}],
+            ),
+            {"MS_ENABLE_TFT": "{TTP:1}"},
+            id="rescheduling leaves the user's word alone",
+        ),
+        pytest.param(
+            recovery(
+                "mindspore",
+                labels={"subHealthyStrategy": "hotSwitch"},
+                user=[{"name": "MS_ENABLE_TFT", "value": "{ UCE:1 , TTP:1 }"}],
+            ),
+            {"MS_ENABLE_TFT": "{ARF:1,TTP:1,UCE:1}", "MINDIO_FOR_MINDSPORE": "1", **RECOVERS},
+            id="hot switch adds to the user's word",
+        ),
+        pytest.param(
+            recovery(
+                "pytorch",
+                labels={"subHealthyStrategy": "hotSwitch"},
+                user=[
+                    {"name": "HIGH_AVAILABILITY", "value": "retry"},
+                    {"name": "PROCESS_RECOVER", "value": "off"},
+                ],
+            ),
+            {"HIGH_AVAILABILITY": "recover,retry", **RECOVERS},
+            id="hot switch adds to the user's words",
+        ),
+        pytest.param(
+            recovery("tensorflow", labels={"subHealthyStrategy": "hotSwitch"}),
+            {},
+            id="TensorFlow switches nothing",
+        ),
         pytest.param(recovery("tensorflow", strategy="dump"), {}, id="TensorFlow recovers nothing"),
     ],
 )

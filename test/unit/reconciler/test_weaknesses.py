@@ -12,13 +12,13 @@ from dataclasses import replace
 
 import pytest
 
-from ascendop.kube.resource import POD_GROUPS, SERVICES
+from ascendop.kube.resource import POD_GROUPS, QUEUES, SERVICES, Scope
 from ascendop.reconciler.decide import decide
 
 from .. import make  # noqa: TID252  the standard library has a package called test
 from ..cluster import after, gone, turned  # noqa: TID252  likewise
 from ..make import container, job, pod, replica  # noqa: TID252  likewise
-from ..town import Town, is_status_patch  # noqa: TID252  likewise
+from ..town import NS, Town, is_status_patch  # noqa: TID252  likewise
 
 
 def running(obj, **of_world):
@@ -171,13 +171,18 @@ async def town():
     town.server.close()
 
 
-async def test_a_job_in_steady_state_costs_the_server_next_to_nothing(town):
-    """ascendjob:W-32 ascendjob:W-33 ascendjob:W-34: no write in an hour.
+@pytest.mark.parametrize("gang", [False, True], ids=["alone", "in a gang with a queue"])
+async def test_a_job_in_steady_state_costs_the_server_next_to_nothing(town, gang):
+    """ascendjob:W-32 ascendjob:W-33: no write in an hour.
 
     What is read is the ConfigMap that may still come, ever less often, and which kinds are served.
     """
-    async with town.running(town.operator()):
-        await town.create(Master=1, Worker=3)
+    policy = {"schedulingPolicy": {"queue": "night"}}
+    await town.hands.create(QUEUES, {"metadata": {"name": "night"}, "spec": {"weight": 1}})
+    async with town.running(town.operator(enable_gang_scheduling=gang)):
+        await town.create(policy=policy, Master=1, Worker=3)
+        if gang:
+            await town.let_in("Running")
         await town.until_pods(4)
         await town.turn("Running")
         await town.until_job("Running")
@@ -190,6 +195,23 @@ async def test_a_job_in_steady_state_costs_the_server_next_to_nothing(town):
     others = {r.path for r in asked} - set(looks)
     assert len(looks) <= 12
     assert all(path in {"/api", "/apis"} for path in others), others
+
+
+async def test_a_gang_that_waits_costs_no_write_whatever_volcano_writes_on_it(town):
+    """ascendjob:W-34: the original writes a status twice for each event of a PodGroup."""
+    async with town.running(town.operator(enable_gang_scheduling=True)):
+        await town.create(Master=1, Worker=3)
+        await town.let_in("Pending")
+        await asyncio.sleep(120)  # by then it is said what is missing
+        sent = len(town.wire.sent)
+        (group,) = await town.hands.list(POD_GROUPS, Scope(NS))
+        for number in range(60):
+            status = {"status": {"phase": "Pending", "pending": number}}
+            await town.hands.patch(POD_GROUPS, NS, group["metadata"]["name"], status)
+            await asyncio.sleep(60)
+        assert town.wire.writes(since=sent) == []
+        last = (await town.job())["status"]["conditions"][-1]
+        assert (last["type"], last["reason"]) == ("Created", "PodGroupPending")
 
 
 async def test_events_of_many_pods_are_few_status_writes(town):
