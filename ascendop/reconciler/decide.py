@@ -179,7 +179,8 @@ class _Pass:
             return Plan(self._unaddressed, steps, destructive=destroys, at_once=bool(steps))
         if diff.missing and (short := self._short(sight, before)):
             return short
-        look_s = None if diff.missing else unplaced(s, sight.living)[1].again_after_s
+        waits = sight.verdict is None and not diff.missing
+        look_s = unplaced(s, sight.living)[1].again_after_s if waits else None
         look_s = _soonest(look_s, stalled_in_s(s, sight.living))
         site = self._site(sight.wait.attempts)
         changes = Step(

@@ -10,7 +10,8 @@ Then pods that fail and are replaced (BENCH_FAILURES), a large RankTable, and th
 crowd of other jobs' pods (BENCH_CACHED), in the simulator.
 
 On a real kube-apiserver with Volcano, `priority` and `gang` alone: every gang is let in, and as
-there are no nodes, the loader writes that pods run. No root; a quarter of an hour at most.
+there are no nodes, the loader writes that pods run, while others are still being made. No root; a
+quarter of an hour at most.
 """
 
 from __future__ import annotations

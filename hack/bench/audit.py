@@ -76,7 +76,8 @@ class AuditLog:
         self._offset = file.stat().st_size if file.exists() else 0
         self._decode = msgspec.json.Decoder(Write).decode
         self.writes: list[Write] = []
-        self.pods = 0
+        self.pods: list[str] = []
+        """Names, in the order in which they were made."""
 
     def read(self) -> None:
         """Take in what was written since the last time."""
@@ -89,7 +90,8 @@ class AuditLog:
             write = self._decode(line)
             if write.object_ref.namespace == self._namespace:
                 self.writes.append(write)
-                self.pods += write.makes_pod
+                if write.makes_pod:
+                    self.pods.append(write.object_ref.name)
 
     def span_s(self) -> float:
         """From the first write, which is a job, until the last pod exists."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,8 @@ STILL_S: Final = 60.0
 """Without a new pod for so long, a run has failed."""
 EVENTS_S: Final = 65.0
 """Events come at 20 a second, long after what they tell of."""
+STARTS_S: Final = 1.0
+"""From a pod's creation until it runs, where its image is there already."""
 _POLL_S: Final = 0.05
 _SLOW_POLL_S: Final = 0.5
 RUNNING: Final = orjson.dumps({
@@ -106,11 +108,11 @@ async def raw_run(
 ) -> Run:
     """The loader alone, with as many status and event writes as the operator made."""
     with place.namespace(namespace) as audit:
-        async with place.wire() as wire:
+        async with place.wire() as wire, place.wire() as nodes:
             loader = Loader(wire, rendered, namespace)
             async with asyncio.TaskGroup() as group:
                 group.create_task(loader.everything(shape, extras))
-                group.create_task(pods_exist(audit, shape.pods))
+                group.create_task(pods_run(audit, shape.pods, nodes, namespace))
         return Run(shape.pods / audit.span_s(), extras)
 
 
@@ -123,34 +125,32 @@ async def operator_run(
     wait_for_events: bool = False,
     profile: Path | None = None,
 ) -> Run:
-    """The loader makes the jobs, the operator the rest; then the loader lets the pods run."""
+    """The loader makes the jobs and lets the pods run, the operator does the rest."""
     operator = BenchedOperator(place.plane, place.folder, namespace, profile=profile)
     with place.namespace(namespace) as audit, operator:
-        async with place.wire() as wire:
+        async with place.wire() as wire, place.wire() as nodes:
             before = operator.usage()
             loader = Loader(wire, rendered, namespace)
-            await loader.jobs_alone(shape)
-            await pods_exist(audit, shape.pods)
-            exist = list(audit.writes)
-            await let_run(wire, namespace, shape, rendered)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(loader.jobs_alone(shape))
+                group.create_task(pods_run(audit, shape.pods, nodes, namespace))
             await jobs_run(wire, namespace, shape)
             after = operator.usage()
         audit.read()
         running = list(audit.writes)
         if wait_for_events:
             await _events_end(audit)
-        return _run(shape, audit, exist, running, before, after)
+        return _run(shape, audit, running, before, after)
 
 
 def _run(
     shape: Shape,
     audit: AuditLog,
-    exist: list[Write],
     running: list[Write],
     before: Usage,
     after: Usage,
 ) -> Run:
-    until = [write for write in exist if write.stage_timestamp <= audit.last_pod()]
+    until = [write for write in running if write.stage_timestamp <= audit.last_pod()]
     early = counted(until, _by_operator)
     events = counted(audit.writes, _by_operator)
     return Run(
@@ -173,26 +173,50 @@ def _by_operator(write: Write) -> bool:
 
 
 async def pods_exist(audit: AuditLog, wanted: int) -> None:
-    """Asks the audit log and not the server, which has enough to do."""
+    """Returns when so many have been made."""
+    async for _ in _pods(audit, wanted):
+        pass
+
+
+async def pods_run(audit: AuditLog, wanted: int, wire: Wire, namespace: str) -> None:
+    """The same, and each runs a moment after it was made, while others are still being made."""
+
+    async def start(name: str) -> None:
+        await asyncio.sleep(STARTS_S)
+        await _let_run(wire, namespace, name)
+
+    async with asyncio.TaskGroup() as group:
+        async for name in _pods(audit, wanted):
+            group.create_task(start(name))
+
+
+async def _pods(audit: AuditLog, wanted: int) -> AsyncIterator[str]:
+    """Names as they come. Asks the audit log and not the server, which has enough to do."""
     loop = asyncio.get_running_loop()
     seen, seen_at = 0, loop.time()
-    while audit.pods < wanted:
+    while seen < wanted:
         await asyncio.sleep(_POLL_S)
         audit.read()
-        if audit.pods > seen:
-            seen, seen_at = audit.pods, loop.time()
-        elif loop.time() - seen_at > STILL_S:
-            raise BenchError(f"{audit.pods} of {wanted} pods exist, and no more are made")
+        for name in audit.pods[seen:]:
+            seen, seen_at = seen + 1, loop.time()
+            yield name
+        if loop.time() - seen_at > STILL_S:
+            raise BenchError(f"{seen} of {wanted} pods exist, and no more are made")
 
 
 async def let_run(wire: Wire, namespace: str, shape: Shape, rendered: Rendered) -> None:
-    """What a kubelet would write: every pod runs."""
+    """Every pod runs from now on."""
 
     async def one(name: str) -> None:
-        path = f"/api/v1/namespaces/{namespace}/pods/{name}/status"
-        await wire.send("PATCH", path, RUNNING, MERGE)
+        await _let_run(wire, namespace, name)
 
     await all_of(one, (pod.named(job, b"") for job in shape.names() for pod in rendered.pods))
+
+
+async def _let_run(wire: Wire, namespace: str, name: str) -> None:
+    """What a kubelet would write."""
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}/status"
+    await wire.send("PATCH", path, RUNNING, MERGE)
 
 
 async def jobs_run(wire: Wire, namespace: str, shape: Shape) -> None:

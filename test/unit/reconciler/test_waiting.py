@@ -170,3 +170,12 @@ def test_a_gang_that_is_being_placed_says_nothing(how):
     else:
         seen = replace(seen, group=changed(seen.group, trouble=""))
     assert CONTRACT not in str(make.concluded(decide(seen)))
+
+
+def test_a_gang_that_runs_is_not_looked_at_for_a_place_again():
+    """A PodGroup keeps its complaint, and a look that can tell nothing is one for nothing."""
+    seen, _ = passed(stalled(), PATIENCE_S - 1)
+    assert decide(seen).again_after_s is not None
+    for name in ("j-master-0", "j-worker-0", "j-worker-1"):
+        seen = turned(seen, "Running", name)
+    assert decide(seen).again_after_s is None
