@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import re
-from argparse import Action, ArgumentParser, Namespace
+import sys
+from argparse import SUPPRESS, Action, ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -138,6 +139,25 @@ class _Collect(Action):
         setattr(namespace, _FOLDER, {**_said(namespace), name: str(values)})
 
 
+class _Version(Action):
+    """Prints the version and ends, unless the flag says false, as a Go flag may."""
+
+    def __call__(
+        self,
+        parser: ArgumentParser,
+        namespace: Namespace,  # noqa: ARG002  argparse's own
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        try:
+            wanted = _switch(str(values))
+        except ValueError as error:
+            parser.error(f"{option_string}={values}: {error}")
+        if wanted:
+            sys.stdout.write(f"ascendop version: {__version__}\n")
+            parser.exit()
+
+
 def _said(args: Namespace) -> Mapping[str, str]:
     return getattr(args, _FOLDER, None) or {}
 
@@ -164,8 +184,11 @@ def add_peer_flags(parser: ArgumentParser) -> None:
     group.add_argument(
         "-version",
         "--version",
-        action="version",
-        version=f"ascendop version: {__version__}",
+        action=_Version,
+        dest=SUPPRESS,
+        metavar="true|false",
+        nargs="?",
+        const="true",
         help="print the version",
     )
 

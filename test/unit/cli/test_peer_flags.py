@@ -166,12 +166,21 @@ def test_all_mistakes_are_told_at_once():
     assert str(caught.value).count(";") == 1
 
 
-@pytest.mark.parametrize("flag", ["-version", "--version"])
+@pytest.mark.parametrize("flag", ["-version", "--version", "-version=true"])
 def test_the_version_is_printed_and_nothing_is_started(flag, capsys):
     with pytest.raises(SystemExit) as caught:
         main(["run", flag])
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"ascendop version: {__version__}\n"
+
+
+def test_a_version_that_is_not_asked_for_changes_nothing(capsys):
+    """ascendjob.md 9.1: the flag is a Go boolean, which a manifest may spell out."""
+    assert changed("-version=false") == {}
+    with pytest.raises(SystemExit) as caught:
+        settings("-version=maybe")
+    assert caught.value.code == 2
+    assert "-version=maybe: is neither true nor false" in capsys.readouterr().err
 
 
 def test_what_was_not_taken_as_written_is_a_line_in_the_log(monkeypatch, tmp_path):
