@@ -32,16 +32,10 @@ class Phases:
         self.seconds: dict[str, float] = {}
         """By name; a phase that comes twice is summed up."""
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
+    def phase(self, name: str) -> AbstractContextManager[None]:
         """What happens inside is a phase: queue, read, compute, write 1, ..."""
-        began_at = self._time()
-        span = self._tracer.span(name) if self._tracer else nullcontext()
-        try:
-            with span:
-                yield
-        finally:
-            self.seconds[name] = self.seconds.get(name, 0.0) + self._time() - began_at
+        phase = _Phase(name, self._time, self.seconds)
+        return phase if self._tracer is None else _traced(self._tracer, phase)
 
     def finish(self, log: Log) -> None:
         """Write the phases down if the whole was slow."""
@@ -49,6 +43,31 @@ class Phases:
         if took_s > SLOW_S:
             phases = {name: round(seconds, 3) for name, seconds in self.seconds.items()}
             log.warning("slow reconcile", took_s=round(took_s, 3), phases=phases)
+
+
+class _Phase(AbstractContextManager[None]):
+    """From its entry to its exit. No generator: there are five in each of thousands of passes."""
+
+    __slots__ = ("_began_at", "_seconds", "_time", "name")
+
+    def __init__(self, name: str, time: Callable[[], float], seconds: dict[str, float]) -> None:
+        self.name = name
+        self._time = time
+        self._seconds = seconds
+        self._began_at = 0.0
+
+    def __enter__(self) -> None:
+        self._began_at = self._time()
+
+    def __exit__(self, *_: object) -> None:
+        took_s = self._time() - self._began_at
+        self._seconds[self.name] = self._seconds.get(self.name, 0.0) + took_s
+
+
+@contextmanager
+def _traced(tracer: Tracer, phase: _Phase) -> Iterator[None]:
+    with phase, tracer.span(phase.name):
+        yield
 
 
 class Tracer:
