@@ -25,20 +25,27 @@ class RoomCount:
     def __init__(self) -> None:
         self._total = _Sums()
         self._held = _Sums()
+        self._room: Room | None = None
+        """As it was counted last; None since something has changed."""
 
     def node(self, change: Change[NodeView]) -> None:
         new = change.new
-        self._total.put(change.row.name, new.allocatable if new and new.usable else ())
+        if self._total.put(change.row.name, new.allocatable if new and new.usable else ()):
+            self._room = None
 
     def queue(self, change: Change[QueueView]) -> None:
         """A queue holds what those below it hold, too: so only the uppermost are counted."""
         new = change.new
         top = new is not None and new.name != _ROOT and new.parent in {"", _ROOT}
-        self._held.put(change.row.name, new.allocated if new and top else ())
+        if self._held.put(change.row.name, new.allocated if new and top else ()):
+            self._room = None
 
     def room(self) -> Room:
         """As it is now; not to be changed, and not changed afterwards."""
-        return Room(self._total.counts(), self._total.amounts(), self._held.amounts())
+        if self._room is None:
+            total, held = self._total, self._held
+            self._room = Room(total.counts(), total.amounts(), held.amounts())
+        return self._room
 
 
 class _Sums:
@@ -51,15 +58,14 @@ class _Sums:
         self._counts: Counter[str] = Counter()
         self._like: dict[str, Quantity] = {}
         """An amount of each name: how its sum is to be written."""
-        self._amounts: dict[str, Quantity] | None = None
 
-    def put(self, source: str, new: Pairs) -> None:
-        """What the source has from now on."""
+    def put(self, source: str, new: Pairs) -> bool:
+        """What the source has from now on. Whether that is something else."""
         old = self._parts.pop(source, ())
         if new:
             self._parts[source] = new
         if new == old:
-            return
+            return False
         for name, each in _parsed(old):
             self._nanos[name] -= each.nanos
             self._counts[name] -= each.nanos > 0
@@ -67,7 +73,7 @@ class _Sums:
             self._nanos[name] += each.nanos
             self._counts[name] += each.nanos > 0
             self._like[name] = each
-        self._amounts = None
+        return True
 
     def counts(self) -> dict[str, int]:
         """How many sources have some of it, by name."""
@@ -75,13 +81,11 @@ class _Sums:
 
     def amounts(self) -> dict[str, Quantity]:
         """How much all have, by name."""
-        if self._amounts is None:
-            self._amounts = {
-                name: Quantity(nanos, self._like[name].form)
-                for name, nanos in self._nanos.items()
-                if nanos
-            }
-        return self._amounts
+        return {
+            name: Quantity(nanos, self._like[name].form)
+            for name, nanos in self._nanos.items()
+            if nanos
+        }
 
 
 def _parsed(found: Pairs) -> list[tuple[str, Quantity]]:

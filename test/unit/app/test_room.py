@@ -76,3 +76,13 @@ def test_a_node_changes(count, old, new, want):
 def test_what_a_queue_holds_is_counted_once(count, new, held):
     count.queue(Change(None, new))
     assert counted(count)[2] == held
+
+
+def test_what_has_not_changed_is_not_counted_again(count):
+    """Every pass over every job asks."""
+    room = count.room()
+    count.node(Change(node("a"), node("a", version="2")))
+    count.queue(Change(queue(), queue()))
+    assert count.room() is room
+    count.queue(Change(queue(), None))
+    assert count.room() is not room
