@@ -60,8 +60,8 @@ class Wake(Protocol):
     def __call__(self, key: Key, *, priority: int, calm: bool = False, echo: bool = False) -> None:
         """calm: nobody waits for it; the pass may wait a moment for what comes with it.
 
-        echo: it is a write of our own that comes back; whoever wrote it has read the answer, so
-              the pass may wait for real news.
+        echo: it is a write of our own that comes back, and whoever wrote it has read the answer;
+              or there is little to it but that more is to come. So the pass may wait for real news.
         """
         ...
 
@@ -236,7 +236,9 @@ class Mirror:
         priority = LOW if low else LOST_POD if lost else 0
         calm = not low and new is not None and is_calm(old, new)
         if new is not None:
-            self._wake_owner(new, priority, calm=calm, echo=change.ours)
+            # How a PodGroup that is let in fares is told by its pods, too, a moment later.
+            echo = change.ours or isinstance(new, GroupView)
+            self._wake_owner(new, priority, calm=calm, echo=echo)
         if old is not None and (new is None or old.owner_uid != new.owner_uid):
             self._wake_owner(old, priority, calm=calm)
 

@@ -157,6 +157,8 @@ class _Pass:
         else:
             before = (asked, attempt_step(s, job_resource(s), wait.attempts), group)
             plan = self._among_pods(_Sight(switch, wait, diff, living, verdict), before)
+        if again_s is None:
+            return plan
         return replace(plan, again_after_s=_soonest(plan.again_after_s, again_s))
 
     def _among_pods(self, sight: _Sight, first: Sequence[Step]) -> Plan:

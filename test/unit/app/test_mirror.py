@@ -123,6 +123,19 @@ async def test_a_write_of_ours_that_comes_back_wakes_its_job_without_haste(woken
     assert woken.echoes == [True, True, False]
 
 
+async def test_a_gang_that_is_let_in_wakes_its_job_at_once_and_later_without_haste(woken):
+    """scheduling:SCH-1: pods are made as soon as they may be; later the pods tell more."""
+    owner = {"owner_kind": "AscendJob", "owner_name": "job", "owner_uid": "j1"}
+    pending = changed(GROUP, **owner)
+    let_in = changed(GROUP, phase="Inqueue", **owner)
+    runs = changed(GROUP, phase="Running", **owner)
+    woken.mirror.groups._tell(Change(pending, let_in))
+    woken.mirror.groups._tell(Change(let_in, runs))
+    assert woken.keys == [(key(), 0), (key(), 0)]
+    assert woken.calm == [False, True]
+    assert woken.echoes[1]
+
+
 async def test_a_pod_of_somebody_elses_wakes_nobody(woken):
     """runtime:I-44"""
     assert woken.pod(None, POD) == [] == woken.pod(None, owned(kind="ReplicaSet"))
