@@ -104,7 +104,17 @@ def _sizes(job: JobView[S], role: str) -> Sizes | None:
         return Sizes(1, npu_pods(job.replicas))
     if resource == keys.NPU_CORE:
         return None
-    return Sizes(count, count * npu_pods(job.replicas))
+    return Sizes(count, _chips_in_all(job.replicas))
+
+
+def _chips_in_all(replicas: Mapping[str, ReplicaSpec]) -> int:
+    """Those of every pod that takes part: what every pod is told, whatever its own share.
+
+    The original multiplies one role's chips by the number of pods (W-23), so that pods of
+    unequal roles would wait for ranks that are not there.
+    """
+    # A leader without chips adds none.
+    return sum(replica.count * chips(replica)[1] for replica in replicas.values())
 
 
 def block(job: JobView[S]) -> int:

@@ -98,6 +98,23 @@ def test_limits_count_where_there_are_no_requests():
     assert (env["LOCAL_WORLD_SIZE"], env["WORLD_SIZE"], env["RANK"]) == ("4", "8", "1")
 
 
+@pytest.mark.parametrize(
+    ("framework", "leader", "local", "world"),
+    [
+        ("pytorch", "Master", "LOCAL_WORLD_SIZE", "WORLD_SIZE"),
+        ("tensorflow", "Chief", "CM_LOCAL_WORKER", "CM_WORKER_SIZE"),
+        ("mindspore", "Scheduler", "MS_LOCAL_WORKER", "MS_WORKER_NUM"),
+    ],
+)
+def test_pods_of_unequal_roles_are_told_of_one_world(framework, leader, local, world):
+    """ascendjob:W-23: as many as the rank table has; the original assumes that all are equal."""
+    roles = {leader: replica(1, npus=4), "Worker": replica(2, npus=8)}
+    made = make.created(decide(make.snapshot(job(framework, roles=roles))))
+    found = [make.env_of(pod) for pod in made.values()]
+    assert [env[local] for env in found] == ["4", "8", "8"]
+    assert [env[world] for env in found] == ["20", "20", "20"]
+
+
 def test_a_decision_leaves_what_it_was_made_from_as_it_was():
     """ascendjob:W-25"""
     seen = running(job(Master=1, Worker=2))
