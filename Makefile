@@ -5,6 +5,8 @@
 RUN := .venv/bin/python -m
 PYTEST := $(RUN) pytest -q
 READY := .venv/.ready
+# They wait more than they work; two files at a time, each with control planes of its own.
+SIDE_BY_SIDE := -n 2 --dist loadfile
 GENERATED := manifests docs/reference
 
 help: ## This list
@@ -20,7 +22,7 @@ demo-mindspore: $(READY) ## The same with MindSpore on CPU, from wheels (800 MB)
 test: check verify unit e2e ## Everything: checks, unit tests, contract and e2e on a real control plane
 test-long: $(READY) tools ## What takes longer: all recordings, many seeds, real pods
 	$(PYTEST) -n auto -m long test/unit
-	$(PYTEST) -m long test/e2e
+	$(PYTEST) $(SIDE_BY_SIDE) -m long test/e2e
 setup: $(READY) ## The environment with the locked packages, and the git hook
 	.venv/bin/pre-commit install
 check: $(READY) ## Format, lint, types, doors, names, docstrings; runs nothing
@@ -33,7 +35,7 @@ unit: $(READY) ## Unit tests under two hash seeds, and on the oldest and newest 
 	PYTHONHASHSEED=2 $(PYTEST) -n auto -m "not long" test/unit
 	hack/other-pythons.sh -m "not long"
 e2e: $(READY) tools ## Contract and end-to-end tests on a real control plane, started here
-	$(PYTEST) -m "not long" test/e2e
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not long" test/e2e
 fix: $(READY) ## Let the tools repair what they can
 	$(RUN) ruff check --fix . && $(RUN) ruff format .
 

@@ -29,15 +29,18 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.timeout(SLOW_S))
 
 
-def pytest_terminal_summary(terminalreporter):
-    if FOLDERS and (terminalreporter.stats.get("failed") or terminalreporter.stats.get("error")):
-        for folder in FOLDERS:
-            terminalreporter.write_line(f"logs: {folder}")
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """With the report, so that it also comes from a process beside."""
+    report = yield
+    if report.failed and FOLDERS:
+        report.sections.append(("logs", "\n".join(str(folder) for folder in FOLDERS)))
+    return report
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """A folder for logs, named at the end when a test failed."""
+    """A folder for logs, named when a test failed."""
 
     def make(name):
         made = tmp_path_factory.mktemp(name)

@@ -19,6 +19,8 @@ from hack.jobs import read_jobs
 
 SAMPLES = Path(__file__).parent / "recorded" / "ascendjob"
 QUIET_S = 2.0
+TRIED_AGAIN_S = 130.0
+"""What the server forbade is tried again after 30 s to two minutes."""
 RETRIES = "vcjob-fault-npu-cm"
 
 
@@ -89,7 +91,9 @@ def quota(admin, where, **hard):
         "spec": {"hard": {key.replace("__", "/").replace("_", "."): v for key, v in hard.items()}},
     }
     admin.create(made)
-    wait_for("the quota counts", lambda: "used" in admin.request("GET", path_of(made))["status"])
+    # Its controller looks for kinds of custom resources every 30 s.
+    path = path_of(made)
+    wait_for("the quota counts", lambda: "used" in admin.request("GET", path)["status"], 90)
     return lambda: admin.request("DELETE", path_of(made))
 
 
@@ -279,6 +283,7 @@ def test_p11_a_pod_group_that_the_server_refuses(create, admin, where):
     job = create()
     assert "exceeded quota" in job.wait_reason("Created", "SyncPodGroupFailed")
     lift()
+    wait_for("it is tried again", lambda: job.pod_groups, TRIED_AGAIN_S)
     job.let_in(2)
 
 
@@ -448,7 +453,7 @@ def test_s7_a_refused_pod_shows_in_the_state_column_of_a_running_job(create, adm
     assert "exceeded quota" in job.wait_reason("Created", "PodCreateFailed")
     assert job.all_conditions[-1][:2] == ("Created", "True")
     lift()
-    job.wait_pods(2)
+    job.wait_pods(2, timeout_s=TRIED_AGAIN_S)
     job.turn("Running")
     wait_for("State is Running", lambda: job.all_conditions[-1][0] == "Running")
 
