@@ -7,6 +7,9 @@ import json
 import re
 from pathlib import Path
 
+from ascendop.builder import labels as keys
+from ascendop.reconciler.attempts import Attempts
+
 from .oracles import STRANGER  # noqa: TID252  the standard library has a package called test
 
 TABLES = (
@@ -24,6 +27,8 @@ NODE = re.compile(r"\bnode-\d+\b")
 CHANCE = ("resourceVersion", "managedFields", "uid", "generation")
 HARDWARE = ("ascend.kubectl.kubernetes.io/", "huawei.com/")
 """Annotations of the device plugin: which devices a pod got is the scheduler's doing."""
+NOTHING_LOST = keys.ATTEMPT_ANNOTATION, Attempts().text()
+"""Stands there after a scale-up that was seen to begin; it says no more than no annotation."""
 CHANCES = (*HARDWARE, f"{STRANGER}/")
 
 
@@ -56,7 +61,11 @@ def _plain(world, table, uids):
         meta = {key: v for key, v in obj["metadata"].items() if key not in CHANCE}
         for field in ("labels", "annotations"):
             if field in meta:
-                meta[field] = {k: v for k, v in meta[field].items() if not k.startswith(CHANCES)}
+                meta[field] = {
+                    k: v
+                    for k, v in meta[field].items()
+                    if not k.startswith(CHANCES) and (k, v) != NOTHING_LOST
+                }
             if not meta.get(field):
                 meta.pop(field, None)
         text = json.dumps({**obj, "metadata": meta, **_status(obj)}, sort_keys=True)

@@ -21,6 +21,8 @@ ENDS = ("Succeeded", "Failed")
 GANGS = ("pods", GROUPS, JOBS[0])
 HALF_S = 300.0
 """For how long bad weather may keep the scheduler between two bindings of one gang."""
+STALE_S = 120.0
+"""For how long bad weather may keep from an operator that a gang is not let in any more."""
 STRANGER = "stranger.example"
 """Prefix of labels and annotations that are not ours to touch."""
 
@@ -36,6 +38,8 @@ class Oracles:
         self._attempts = {}
         """The newest of each (job uid, role, index) of which a pod was made."""
         self._ended = {}
+        self._shut_at = {}
+        """When the gang of a job was last taken back or taken away, by the job's uid."""
         # Here the scheduler writes under the same name as we, so I4 is looked at on the wire.
         self._gangs = Gangs(manager="", settle_s=HALF_S)
         self.created = Counter()
@@ -51,16 +55,25 @@ class Oracles:
         if "/podgroups" in request.path and is_write(request):
             assert request.method != "PUT", f"{wire.who} replaces a PodGroup: {request}"
             assert b'"status"' not in (request.body or b""), f"{wire.who} writes its status"
-        gate = getattr(self._replica(wire).operator.elector, "gate", AlwaysLeads())
-        if is_lease(request) or not is_write(request) or isinstance(gate, AlwaysLeads):
+        if is_lease(request) or not is_write(request) or self._gate(wire) is None:
             return
-        now = self._world.loop.time()
-        assert gate.valid_until is not None and now < gate.valid_until, (
+        # As of its sending: what is under way when the lease is lost may still arrive in its time.
+        until_s, now = wire.led_until(request), self._world.loop.time()
+        assert until_s is not None and now < until_s, (
             f"{wire.who} wrote without the lease: {request}"
         )
         others = [r for r in self._world.replicas if r.wire is not wire and r.leads]
         open_too = [r.name for r in others if r.operator.elector.gate.is_open]
         assert not open_too, f"{wire.who} and {open_too} both write: {request}"
+
+    def led_until(self, wire):
+        """Loop time until which nobody else takes the lease; None when it is not this replica's."""
+        gate = self._gate(wire)
+        return gate and gate.valid_until
+
+    def _gate(self, wire):
+        gate = getattr(self._replica(wire).operator.elector, "gate", None)
+        return None if isinstance(gate, AlwaysLeads) else gate
 
     def _replica(self, wire):
         return next(r for r in self._world.replicas if r.wire is wire)
@@ -100,9 +113,13 @@ class Oracles:
 
     def _group(self, change):
         """One PodGroup for one job: a second one would ask for the devices again."""
+        owner = change.last.obj["metadata"]["ownerReferences"][0]["uid"]
+        if change.old is not None and _let_in(change.old.obj):
+            if change.new is None or not _let_in(change.new.obj):
+                self._shut_at[owner] = self._world.loop.time()
+            return
         if change.old is not None or change.new is None:
             return
-        owner = change.new.obj["metadata"]["ownerReferences"][0]["uid"]
         twins = [
             group["metadata"]["name"]
             for group in self._world.objects(GROUPS)
@@ -142,7 +159,10 @@ class Oracles:
             self._attempt(slot, owner, attempt, meta)
 
     def _let_in(self, owner, pod):
-        """fault-tolerance:C-12: the first pod of a gang comes when its PodGroup has been let in."""
+        """fault-tolerance:C-12: the first pod of a gang comes when its PodGroup has been let in.
+
+        Or was a while ago: the operator hears late that all pods are gone, and the place with them.
+        """
         others = [
             other
             for other in self._world.objects("pods")
@@ -151,13 +171,15 @@ class Oracles:
         ]
         if others or pod["spec"].get("schedulerName") != "volcano":
             return
-        phases = [
-            (group.get("status") or {}).get("phase")
+        groups = [
+            group
             for group in self._world.objects(GROUPS)
             if group["metadata"]["ownerReferences"][0]["uid"] == owner["uid"]
         ]
-        name = pod["metadata"]["name"]
-        assert phases and phases[0] not in {None, "", "Pending"}, f"{name} came to {phases}"
+        shut_at = self._shut_at.get(owner["uid"])
+        if shut_at is None or self._world.loop.time() - shut_at > STALE_S:
+            name = pod["metadata"]["name"]
+            assert any(map(_let_in, groups)), f"{name} came to {groups or 'no gang'}"
 
     def _no_old_table(self, owner, namespace):
         """A pod that starts must not read the table of the job that had the name before."""
@@ -226,7 +248,8 @@ class Oracles:
         take, reconcile = controller._observer.snapshot, controller.reconcile
 
         async def alone(key):
-            assert key not in running, f"two passes over {key} at once"
+            with self._world.hearing():
+                assert key not in running, f"two passes over {key} at once"
             running.add(key)
             try:
                 return await reconcile(key)
@@ -237,7 +260,8 @@ class Oracles:
             found = take(key)
             for row in () if found is None else (found.row, *found.pods, *found.services):
                 version = int(row.version)
-                assert version >= seen.get(row.uid, 0), f"{row.name} was newer before"
+                with self._world.hearing():
+                    assert version >= seen.get(row.uid, 0), f"{row.name} was newer before"
                 seen[row.uid] = version
             return found
 
@@ -329,6 +353,11 @@ class Oracles:
             found = {value: set(keys_) for value, keys_ in values.items()}
             assert found == wanted, f"index {name} of {informer.resource.name}"
 
+    def owes(self, replica):
+        """Whether an operator has Events, or counts of them, that it has yet to tell."""
+        known = replica.operator._recorder._series.values()
+        return any(series.count > series.told for series in known)
+
     def tidy(self, replica):
         """runtime:S-5 (g): when no job is left, nothing is remembered of any."""
         operator = replica.operator
@@ -349,6 +378,10 @@ class Oracles:
             ),
         }
         assert not any(left.values()), f"{replica.name} remembers {left}"
+
+
+def _let_in(group):
+    return (group.get("status") or {}).get("phase") not in {None, "", "Pending"}
 
 
 def _has_ended(job):

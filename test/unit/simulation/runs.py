@@ -20,6 +20,8 @@ SETTLE_S = 60.0
 PAUSE_S = 60.0
 """The longest pause of a reflector that has met much trouble; then it asks again."""
 QUIET_S = 3600.0
+EVENTS_S = 600.0
+"""How late an Event may be told: bad weather holds some up, and a count waits for more to count."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ async def _play(scenario, seed, *, quiet_s=QUIET_S, **options):
         await converged(world)
         world.oracles.ended()
         end, took_s = end_of(world), world.loop.time()
+        await told(world)
         await silence(world, quiet_s)
         world.check()
         died = any(replica.born > 1 for replica in world.replicas)
@@ -75,6 +78,14 @@ async def converged(world):
             await asyncio.sleep(1)
         else:
             return
+
+
+async def told(world):
+    """Nothing that happened is left to be told."""
+    ends_at = world.loop.time() + EVENTS_S
+    while any(world.oracles.owes(replica) for replica in world.replicas):
+        assert world.loop.time() < ends_at, "an Event is never told"
+        await asyncio.sleep(1)
 
 
 async def silence(world, quiet_s):

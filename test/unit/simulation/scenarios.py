@@ -335,7 +335,6 @@ async def workers_come_and_go(world):
         await change(world, job, {"replicaSpecs": {"Worker": {"replicas": count}}})
         await world.until(run(count + 1))
         await world.until(is_("Running"))
-    await asyncio.sleep(EVENTS_S)
 
 
 async def two_jobs_fit_one_at_a_time(world):
@@ -561,7 +560,6 @@ async def a_sick_pod_is_switched(world):
     await world.until(marked("j-worker-1", podType=False))
     await world.until(run(3))
     await world.until(table_says("completed"))
-    await asyncio.sleep(EVENTS_S)
 
 
 async def a_service_grows_by_its_rule(world):

@@ -21,6 +21,8 @@ PLANTED_ON = (
     SERVICES,
     CONFIGMAPS,
 )
+CLOCK_S = 1500.0
+"""How wrong a clock may be: turned from one side to the other it ends no wait of an hour."""
 RIGHTS = (
     ("POST", "pods"),
     ("DELETE", "pods"),
@@ -75,7 +77,7 @@ class Weather:
             case "stall":  # the machine stands still; everybody's timers ring late
                 world.loop._jumping.now_s += rng.choice((1.0, 8.0, 30.0))
             case "clock":
-                replica.skew_s = rng.choice((0.0, 3600.0, -3600.0))
+                replica.skew_s = rng.choice((0.0, CLOCK_S, -CLOCK_S))
 
     def _storm(self, world, accident, rng):
         replica = rng.choice(world.replicas)

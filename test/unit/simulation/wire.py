@@ -53,21 +53,28 @@ class Wire:
         """Method and path without names, of what the server has read."""
         self.faults = Faults(plan, rng)
         self._apart_until_s = 0.0
+        self._led_until = {}
         self._inner = SimTransport(world.server, user=who, faults=self)
 
     async def send(self, request):
         if self.dead:
             raise TransportError("the process has ended", sent=False)
+        self._led_until[id(request)] = self.world.oracles.led_until(self)
         try:
             return await self._inner.send(request)
         finally:
             self.world.writer = None
+            del self._led_until[id(request)]
 
     def stream(self, request):
         return self._inner.stream(request)
 
     async def close(self):
         return
+
+    def led_until(self, request):
+        """How long the lease was sure to be held, as of the moment at which this was sent."""
+        return self._led_until[id(request)]
 
     # What SimTransport asks of faults.
 

@@ -5,7 +5,8 @@
 
 import asyncio
 import hashlib
-from contextlib import asynccontextmanager
+import json
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from random import Random  # noqa: TID251  seeded
@@ -159,10 +160,19 @@ class World:
         return replica
 
     def send_late(self, request, after_s):
-        """The server reads it when nobody waits for the answer any more."""
+        """The server reads it when nobody waits for the answer any more.
+
+        Not:  a request to make a pod that another try has made since, and that is gone again. It
+              would stand in for the next one, and nobody could tell: a request to create can name
+              no condition, and the pod has the labels, and the name, of the one that was lost.
+        """
+        name = _pod_that_is_made(request)
+        before = self.oracles.created[name]
 
         async def send():
             await asyncio.sleep(after_s)
+            if name and self.oracles.created[name] > before:
+                return
             self.writer = LATE
             self.server.open(request, user=LATE)
             self.writer = None
@@ -203,8 +213,14 @@ class World:
         self.writer = None
 
     def _asked(self, oracle, *facts):
-        try:
+        with self.hearing():
             oracle(*facts)
+
+    @contextmanager
+    def hearing(self):
+        """Keep what an oracle says within the block."""
+        try:
+            yield
         except AssertionError as error:
             self.broken.append(error)
             raise
@@ -216,6 +232,13 @@ class World:
 
     def _note(self, *what):
         self.trace.update(f"{self.loop.time():.6f} {what}\n".encode())
+
+
+def _pod_that_is_made(request):
+    """Its name; empty for any other request."""
+    if request.method != "POST" or not request.path.endswith("/pods"):
+        return ""
+    return json.loads(request.body)["metadata"]["name"]
 
 
 class Replica:
