@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
-from ascendop.clock import wall
+from ascendop.clock import WallClock, wall
 from ascendop.errors import UsageError
 
 MAX_BYTES: Final = 20 << 20
@@ -45,12 +45,15 @@ class LogFile(logging.Handler):
     Patient:  a disk that is full loses lines, which are counted, and nothing else stops.
     """
 
-    def __init__(self, path: Path, keeping: Keeping, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, path: Path, keeping: Keeping, *, max_bytes: int = MAX_BYTES, now: WallClock = wall
+    ) -> None:
         """Open it. Raises UsageError when that cannot be."""
         super().__init__()
         self._path = path
         self._keeping = keeping
         self._max_bytes = max_bytes
+        self._now = now
         self._lost = 0
         self._tidying: threading.Thread | None = None
         try:
@@ -100,7 +103,7 @@ class LogFile(logging.Handler):
         if self._tidying is None or not self._tidying.is_alive():
             self._tidying = threading.Thread(
                 target=tidy,
-                args=(self._path, self._keeping, wall()),
+                args=(self._path, self._keeping, self._now()),
                 name="log-tidy",
                 daemon=True,
             )

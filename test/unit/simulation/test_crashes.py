@@ -10,6 +10,7 @@ from .runs import calm_end, play  # noqa: TID252  likewise
 from .scenarios import SCENARIOS  # noqa: TID252  likewise
 from .wire import Death  # noqa: TID252  likewise
 
+pytestmark = pytest.mark.timeout(900)  # a story is played some eighty times
 ALWAYS = (
     "a_gang_waits_for_room",
     "mindspore_loses_a_pod",

@@ -27,7 +27,7 @@ def opened():
     made = []
 
     def open_(path, *, max_bytes=100, **keeping):
-        made.append(LogFile(path, Keeping(**keeping), max_bytes=max_bytes))
+        made.append(LogFile(path, Keeping(**keeping), max_bytes=max_bytes, now=lambda: NOW))
         return made[-1]
 
     yield open_
