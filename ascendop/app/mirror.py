@@ -47,7 +47,6 @@ AnyInformer = Informer[Any]
 LOST_POD: Final = 10
 """Priority of a job that lost a pod: its other pods hold devices and do nothing."""
 DELETED: Final = 50
-"""ConfigMap in which the NPU scheduler plug-in keeps what is left of fault-retry-times."""
 
 
 def resource_of(kind: AnyKind) -> Resource:

@@ -157,7 +157,8 @@ class Operator:
             tracer=tracer,
         )
         self._reconciles = reconciles
-        self.workloads = self._make_workloads(writer, tracer) if settings.workload_tables else None
+        wanted = settings.workload_tables
+        self.workloads = self._make_workloads(writer, identity, tracer) if wanted else None
         self._workers = Workers(self.queue, self._controller.handle, settings.workers)
         self._acts = False
         """The leader's work has begun."""
@@ -198,8 +199,11 @@ class Operator:
             capabilities.track(informer)
         return capabilities
 
-    def _make_workloads(self, writer: Client, tracer: Tracer | None) -> Workloads:
-        rng = type(self._rng)(WORKLOADS)  # what they draw moves nothing for the jobs
+    def _make_workloads(
+        self, writer: Client, identity: Identity, tracer: Tracer | None
+    ) -> Workloads:
+        # What they draw moves nothing for the jobs, and is another for each replica.
+        rng = type(self._rng)(f"{WORKLOADS} {identity.name}")
         return Workloads(
             self._reader,
             writer,

@@ -41,6 +41,8 @@ from ascendop.telemetry.phases import Tracer
 NAME: Final = "workloads"
 """Of the queue and the controller, in metrics."""
 PODS_NAME: Final = "workload pods"
+WANTING: Final = "wanting"
+"""Index of workloads that want a table by their namespace."""
 UNSETTLED: Final = frozenset({Presence.UNKNOWN, Presence.STARTING})
 LOOK_S: Final = 0.05
 """How often it is asked whether the optional kind is known to be there or not."""
@@ -129,6 +131,7 @@ class Workloads:
             workloads_form(kind),
             rng=self._rng,
             scopes=tuple(Scope(name) for name in self._settings.namespaces or (None,)),
+            indexes={WANTING: _wanting_in},
             observer=counts,
         )
         informer.handle(partial(self._workload_changed, kind))
@@ -238,9 +241,8 @@ class Workloads:
     def _place_filled(self, place: Place) -> None:
         """Nothing was decided there until now."""
         for kind in _kinds_at(place):
-            for row in self.informers[kind].store.rows():
-                if row.namespace == place.namespace and row.facts is not None:
-                    self.queue.add(Key(kind, row.namespace, row.name), priority=LOW)
+            for row in self.informers[kind].store.by_index(WANTING, place.namespace):
+                self.queue.add(Key(kind, row.namespace, row.name), priority=LOW)
 
     def _wanting(self, kinds: Iterable[str], namespace: str, name: str) -> Iterator[str]:
         """Of these kinds the ones that have a workload of that name which wants a table."""
@@ -299,6 +301,10 @@ class WorkloadEvents:
         resource = WORKLOADS[key.kind].resource
         about = Reference(resource.api_version, resource.kind, row.namespace, row.name, row.uid)
         self._recorder.event(about, note.type, note.reason, note.note, note.action)
+
+
+def _wanting_in(row: WorkloadRow) -> tuple[str, ...]:
+    return (row.namespace,) if row.facts is not None else ()
 
 
 def _place(key: Key) -> Place:

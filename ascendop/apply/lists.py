@@ -15,6 +15,7 @@ import orjson
 from ascendop.api.model import Object
 from ascendop.apply.plan import Create, Write
 from ascendop.apply.together import side_by_side
+from ascendop.builder import labels as keys
 from ascendop.errors import AscendopError, NotLeaderError
 from ascendop.kube.client import Client
 from ascendop.kube.resource import PODS, Scope
@@ -26,7 +27,6 @@ LONGEST: Final = 1000
 """Pods of one request, as openFuyao's API server wants them."""
 AGAIN_S: Final = 3600.0
 """A server that has refused a list is not asked again for so long."""
-_JOB: Final = "training.kubeflow.org/job-name"
 
 
 class PodLists:
@@ -71,8 +71,8 @@ class PodLists:
         return await self._there(namespace, objects)
 
     async def _there(self, namespace: str, objects: Sequence[Object]) -> Mapping[str, bytes]:
-        job = objects[0]["metadata"]["labels"][_JOB]
-        found = await self._client.list(PODS, Scope(namespace, labels=f"{_JOB}={job}"))
+        job = objects[0]["metadata"]["labels"][keys.JOB_NAME]
+        found = await self._client.list(PODS, Scope(namespace, labels=f"{keys.JOB_NAME}={job}"))
         made = {pod["metadata"]["name"] for pod in objects}
         return {
             pod["metadata"]["name"]: orjson.dumps(pod)

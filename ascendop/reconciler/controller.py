@@ -132,9 +132,8 @@ class Controller(Passes):
         phases = Phases(asyncio.get_running_loop().time, self._tracer)
         try:
             outcome = await self._reconcile(key, phases)
-            if (
-                outcome == _AT_ONCE
-            ):  # a turn in the queue may be long, and a gang waits for the rest
+            if outcome == _AT_ONCE:
+                # A turn in the queue may be long, and a gang waits for the rest.
                 outcome = await self._reconcile(key, phases)
             return outcome
         finally:

@@ -335,8 +335,7 @@ class _Pass:
     def _due_in_s(self) -> float | None:
         """Seconds until the job has been active for as long as it may be."""
         limit = self.job.run_policy.active_deadline_seconds
-        started = awake_status(self.s).get("startTime")
-        if limit is None or not started:
+        if limit is None or not (started := awake_status(self.s).get("startTime")):
             return None
         due = parse_time(str(started)) + timedelta(seconds=limit)
         return (due - self.s.now).total_seconds()

@@ -26,9 +26,13 @@ def with_created(s: Snapshot[S]) -> Conditions:
     """The conditions as stored; a job that has no Created yet was created just now."""
     if any(c.type == "Created" for c in s.conditions):
         return s.conditions
+    return (*put_condition((), "Created", *created_words(s), s.now), *s.conditions)
+
+
+def created_words(s: Snapshot[S]) -> tuple[str, str]:
+    """Reason and message of the first condition."""
     reason, text = s.kind.words.created
-    text = text.format(kind=s.kind.kind, namespace=s.row.namespace, job=s.row.name)
-    return (*put_condition((), "Created", reason, text, s.now), *s.conditions)
+    return reason, text.format(kind=s.kind.kind, namespace=s.row.namespace, job=s.row.name)
 
 
 def is_waking(s: Snapshot[S]) -> bool:
@@ -61,9 +65,7 @@ def created_anew(s: Snapshot[S], before: Conditions) -> Conditions:
     """The list with Created as it was at first, and where it was: a trouble is over."""
     others = tuple(c for c in before if c.type != "Created")
     created = tuple(c for c in before if c.type == "Created")
-    reason, text = s.kind.words.created
-    text = text.format(kind=s.kind.kind, namespace=s.row.namespace, job=s.row.name)
-    return (*put_condition(created, "Created", reason, text, s.now), *others)
+    return (*put_condition(created, "Created", *created_words(s), s.now), *others)
 
 
 def waking_notes(s: Snapshot[S]) -> tuple[EventNote, ...]:

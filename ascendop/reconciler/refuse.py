@@ -12,6 +12,7 @@ import msgspec
 from ascendop.api.kind import JobView, S
 from ascendop.apply.plan import Conclusion, Done, EventNote, Plan
 from ascendop.errors import InvalidJobError, Problem
+from ascendop.reconciler.lives import created_words
 from ascendop.reconciler.snapshot import Snapshot
 from ascendop.reconciler.status import put_condition, with_conditions
 
@@ -30,12 +31,9 @@ def refuse(s: Snapshot[S], error: InvalidJobError) -> Plan:
         events = (note,) if told else ()
         if s.pods:
             return Conclusion(s.status, events)
-        words = s.kind.words
-        reason, created = words.created
-        created = created.format(kind=s.kind.kind, namespace=s.row.namespace, job=s.row.name)
-        before = s.conditions or put_condition((), "Created", reason, created, s.now)
+        before = s.conditions or put_condition((), "Created", *created_words(s), s.now)
         message = text if len(error.problems) > 1 else f"{first.reason}: {text}"
-        after = put_condition(before, "Failed", words.invalid, message, s.now)
+        after = put_condition(before, "Failed", s.kind.words.invalid, message, s.now)
         return Conclusion(with_conditions(s.status, after), events)
 
     return Plan(conclude)

@@ -51,8 +51,6 @@ class World:
     """Running pods of a failed job that names no cleanPodPolicy go."""
     room: Room | None = None
     """What the nodes have and the queues hold; None where they cannot be read."""
-    table_root: str = ""
-    """Shared directory of rank tables as this process sees it."""
 
 
 @dataclass(frozen=True, slots=True)

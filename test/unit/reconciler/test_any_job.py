@@ -105,10 +105,11 @@ def test_no_job_is_a_bug(seed, recorded):
         for _ in range(rng.randint(1, 3)):
             spoil(job, rng)
         plan = decide(make.snapshot(job))
-        make.concluded(plan)
+        first = make.concluded(plan)
         pods = [pod_of(made, rng) for made in make.created(plan).values()]
         status = {"startTime": "2026-01-01T00:00:00Z"}
         make.concluded(decide(make.snapshot(job, pods=pods, status=status)))
+        assert first is None or first.status["conditions"], "its owner is told"
 
 
 @pytest.mark.parametrize("chips", [MAX_CHIPS + 1, 2**31, "1Ti", "1e18"])
