@@ -157,8 +157,7 @@ class Operator:
             tracer=tracer,
         )
         self._reconciles = reconciles
-        wanted = settings.workload_tables
-        self.workloads = self._make_workloads(writer, identity, tracer) if wanted else None
+        self.workloads = self._make_workloads(writer, identity, tracer)
         self._workers = Workers(self.queue, self._controller.handle, settings.workers)
         self._acts = False
         """The leader's work has begun."""
@@ -201,7 +200,9 @@ class Operator:
 
     def _make_workloads(
         self, writer: Client, identity: Identity, tracer: Tracer | None
-    ) -> Workloads:
+    ) -> Workloads | None:
+        if not self._settings.workload_tables:
+            return None
         # What they draw moves nothing for the jobs, and is another for each replica.
         rng = type(self._rng)(f"{WORKLOADS} {identity.name}")
         return Workloads(
