@@ -89,6 +89,11 @@ class Step:
     writes: tuple[Write, ...]
 
 
+def with_writes(*steps: Step) -> tuple[Step, ...]:
+    """Those of the steps that have something to write."""
+    return tuple(step for step in steps if step.writes)
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A write that was refused."""

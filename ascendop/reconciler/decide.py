@@ -5,30 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from ascendop.api.kind import JobView, PodSlot, Site
+from ascendop.api.kind import JobView, Site
 from ascendop.api.life import Facts, Verdict, decide_life
-from ascendop.api.model import Object
 from ascendop.api.observed import PodView
 from ascendop.apply.plan import (
     Absent,
     Apply,
-    Concluder,
-    Conclusion,
     Create,
     Delete,
-    Done,
-    EventNote,
-    Failure,
     Plan,
     Step,
-    StepName,
     Told,
     nothing,
+    with_writes,
 )
 from ascendop.builder import labels as keys
 from ascendop.builder.integers import integer
@@ -38,37 +32,28 @@ from ascendop.gang.admission import Waiting, admission
 from ascendop.gang.drift import group_drift, settle
 from ascendop.kube.resource import POD_GROUPS, PODS, QUEUES, SERVICES
 from ascendop.reconciler.attempts import Attempts
+from ascendop.reconciler.conclude import Conclusions
 from ascendop.reconciler.finish import finish, job_resource, suspend
 from ascendop.reconciler.generation import attempt_step, generation
-from ascendop.reconciler.giveback import GIVEN_BACK, given_back, gives_back, rests_s
-from ascendop.reconciler.group import group_notes, unfit, unheeded_notes, unheeded_s, wanted_group
+from ascendop.reconciler.giveback import gives_back, rests_s
+from ascendop.reconciler.group import unfit, unheeded_s, wanted_group
 from ascendop.reconciler.hotswitch import HotSwitch, hot_switch, name_backup
 from ascendop.reconciler.lives import (
-    awake,
     awake_status,
     of_this_life,
-    waking_notes,
-    without_trouble,
 )
-from ascendop.reconciler.notes import exit_notes, template_notes, write_notes
 from ascendop.reconciler.patience import Patience, patience, waiting_note
 from ascendop.reconciler.pods import PodDiff, diff_pods, one_per_slot, roles_beyond_repair
 from ascendop.reconciler.refuse import managed_by, refuse, unknown_queue
 from ascendop.reconciler.scaling import LOOK_AGAIN_S, question, why_held
 from ascendop.reconciler.snapshot import AnySnapshot
-from ascendop.reconciler.stalled import failure_notes, say_stalled, stalled_in_s
+from ascendop.reconciler.stalled import stalled_in_s
 from ascendop.reconciler.status import (
-    Conditions,
     count_pods,
-    put_condition,
-    with_conditions,
-    with_message,
-    with_state_last,
-    with_times,
 )
-from ascendop.reconciler.table import table_notes, table_wish, told
-from ascendop.reconciler.waiting import Words, say, unplaced, words
-from ascendop.times import parse_time, rfc3339
+from ascendop.reconciler.table import table_wish
+from ascendop.reconciler.waiting import unplaced, words
+from ascendop.times import parse_time
 
 ENDED: Final = ("Succeeded", "Failed")
 OURS: Final = {None, "kubeflow.org/training-operator", "ascendop.io/ascendop"}
@@ -121,6 +106,10 @@ class _Pass:
     s: AnySnapshot
     job: JobView[Any]
 
+    @property
+    def _says(self) -> Conclusions:
+        return Conclusions(self.s, self.job)
+
     def plan(self) -> Plan:
         s, job = self.s, self.job
         switch = hot_switch(s.kind, job, s.pods)
@@ -150,7 +139,7 @@ class _Pass:
             table = table_wish(s.kind, job, s.pods)
             wrong = table if table is not None and table.only_over_completed else None
             return Plan(
-                self._concluding(living, verdict, diff.missing), table=wrong, destructive=True
+                self._says.usual(living, verdict, diff.missing), table=wrong, destructive=True
             )
         if isinstance(waiting, Waiting):
             plan = self._wait(waiting, asked, group)
@@ -172,13 +161,13 @@ class _Pass:
         trouble = self._portless() if diff.missing else ""
         # The PodGroup comes after the count: how many pods it asks for is how many the job has had.
         # So do the marks of a switch: that a pod is gone can be seen by nothing else.
-        before = _some(*first, Step("switch", (*switch.marks, *switch.unwanted)))
+        before = with_writes(*first, Step("switch", (*switch.marks, *switch.unwanted)))
         destroys = any(not isinstance(w, Apply) for step in before for w in step.writes)
         if trouble:
-            return Plan(self._stuck("services", trouble), before, destructive=destroys)
+            return Plan(self._says.stuck("services", trouble), before, destructive=destroys)
         if not ready:
-            steps = (*before, *_some(services))
-            return Plan(self._unaddressed, steps, destructive=destroys, at_once=bool(steps))
+            steps = (*before, *with_writes(services))
+            return Plan(self._says.unaddressed, steps, destructive=destroys, at_once=bool(steps))
         if diff.missing and (short := self._short(sight, before)):
             return short
         waits = sight.verdict is None and not diff.missing
@@ -190,10 +179,10 @@ class _Pass:
         )
         notes = (waiting_note(s.kind, job, sight.wait),) if sight.wait.began else ()
         return Plan(
-            self._holding(sight, held)
+            self._says.holding(sight.living, sight.diff.missing, held)
             if held
-            else self._concluding(sight.living, sight.verdict, diff.missing, notes),
-            (*before, *_some(services, changes, *self._backups(switch, site))),
+            else self._says.usual(sight.living, sight.verdict, diff.missing, notes),
+            (*before, *with_writes(services, changes, *self._backups(switch, site))),
             table=table_wish(s.kind, job, s.pods),
             destructive=bool(destroys or diff.surplus or diff.replaced),
             again_after_s=_soonest(LOOK_AGAIN_S if held else None, look_s),
@@ -207,8 +196,8 @@ class _Pass:
         table = None if s.status.get("startTime") else table_wish(s.kind, self.job, ())
         table = replace(table, lacks=None) if table else None
         return Plan(
-            self._waiting(waiting, found),
-            _some(asked, group),
+            self._says.waiting(waiting, found),
+            with_writes(asked, group),
             table,
             destructive=bool(asked.writes),
             again_after_s=_soonest(waiting.at_most_s, found.again_after_s),
@@ -220,11 +209,11 @@ class _Pass:
         if gives_back(self.s, pods, least, sight.wait.attempts):
             given = tuple(Delete(PODS, p.name, p.uid, p.version) for p in pods if not p.deleting)
             steps = (*before, Step("clean", given))
-            return Plan(self._giving_back(len(given), least), steps, destructive=True)
+            return Plan(self._says.giving_back(len(given), least), steps, destructive=True)
         rest_s = rests_s(self.s)
         if rest_s <= 0:
             return None
-        return Plan(self._unaddressed, before, destructive=bool(before), again_after_s=rest_s)
+        return Plan(self._says.unaddressed, before, destructive=bool(before), again_after_s=rest_s)
 
     # What there should be.
 
@@ -340,169 +329,6 @@ class _Pass:
         due = parse_time(str(started)) + timedelta(seconds=limit)
         return (due - self.s.now).total_seconds()
 
-    def _waiting(self, waiting: Waiting, found: Words) -> Concluder:
-        def conclude(done: Done) -> Conclusion:
-            grouped = any(w.step == "group" for w in done.written) and self.s.group is None
-            events = (
-                *waking_notes(self.s),
-                *write_notes(self.s.kind, self.job.name, done),
-                *(group_notes(self.s, self.job) if grouped else ()),
-            )
-            if done.failures:
-                return self._failed(done, events, awake_status(self.s))
-            after = awake(self.s)
-            if not self.s.kind.words.created_first:
-                after, said = say(after, self.s, waiting, found)
-                events = (*events, *said)
-            if after == self.s.conditions:
-                return Conclusion(self.s.status, events)
-            status = {**awake_status(self.s), "lastReconcileTime": rfc3339(self.s.now)}
-            return Conclusion(with_conditions(status, after), events)
-
-        return conclude
-
-    def _stuck(self, step: StepName, text: str) -> Callable[[Done], Conclusion]:
-        def conclude(done: Done) -> Conclusion:
-            events = (*waking_notes(self.s), *write_notes(self.s.kind, self.job.name, done))
-            after, reason = awake(self.s), self.s.kind.words.step_failed.get(step)
-            if reason:
-                after = put_condition(after, "Created", reason, text, self.s.now)
-            return Conclusion(with_conditions(awake_status(self.s), after), events)
-
-        return conclude
-
-    def _giving_back(self, had: int, least: int) -> Concluder:
-        def conclude(done: Done) -> Conclusion:
-            events = tuple(write_notes(self.s.kind, self.job.name, done))
-            after = given_back(self.s, awake(self.s), had, least)
-            note = EventNote("Warning", GIVEN_BACK, after[-1].message, "Delete", outcome=True)
-            status = with_conditions(awake_status(self.s), after)
-            return Conclusion(status, (*events, note), at_once=True)
-
-        return conclude
-
-    def _unaddressed(self, done: Done) -> Conclusion | None:
-        if not done.failures:
-            return None
-        events = (*waking_notes(self.s), *write_notes(self.s.kind, self.job.name, done))
-        return self._failed(done, events, awake_status(self.s))
-
-    def _failed(self, done: Done, events: tuple[EventNote, ...], status: Object) -> Conclusion:
-        """A write was refused: the contract of some kinds puts that into the Created condition.
-
-        Something in the way is said there for all kinds: it may stay for as long as nobody looks.
-        """
-        after, words = awake(self.s), self.s.kind.words
-        for failure in done.failures:
-            reason = words.step_failed.get(failure.step) or failure.reason
-            if reason and not failure.waits:
-                text = self._refused(failure)
-                after = put_condition(after, "Created", reason, text, self.s.now)
-        return Conclusion(with_conditions(status, after), events)
-
-    def _refused(self, failure: Failure) -> str:
-        match failure.write:
-            case Create(resource=resource, object=made) if resource == PODS:
-                lower = made["metadata"]["labels"].get(keys.REPLICA_TYPE)
-                role = next((role for role in self.job.replicas if role.lower() == lower), "")
-                return self._said_of_pods(role, failure.message)
-            case _:
-                return failure.message
-
-    def _said_of_pods(self, role: str, error: str) -> str:
-        return self.s.kind.words.pods_refused.format(role=role, error=error)
-
-    def _holding(self, sight: _Sight, text: str) -> Concluder:
-        """A rule lets no pod be made: what there is goes on, and whoever asks is told why."""
-
-        def conclude(done: Done) -> Conclusion:
-            s, job, role = self.s, self.job, sight.diff.missing[0].role
-            counts = count_pods(s.kind, job, sight.living)
-            shown = {name: s.kind.counts(job, name, found) for name, found in counts.items()}
-            status = {**awake_status(s), "replicaStatuses": shown}
-            events = (*waking_notes(s), *write_notes(s.kind, job.name, done))
-            if done.failures:
-                return self._failed(done, events, status)
-            message = self._said_of_pods(role, text)
-            reason = s.kind.words.step_failed["pods"]
-            after = put_condition(awake(s), "Created", reason, message, s.now)
-            after = with_message(after, "Created", message, s.now)
-            said = EventNote("Warning", "FailedCreatePod", f"Error creating: {text}", "Create")
-            told = (said,) if after != s.conditions else ()
-            return Conclusion(with_conditions(status, after), (*events, *told))
-
-        return conclude
-
-    def _concluding(
-        self,
-        pods: Sequence[PodView],
-        verdict: Verdict | None,
-        missing: Sequence[PodSlot],
-        notes: Sequence[EventNote] = (),
-    ) -> Concluder:
-        def conclude(done: Done) -> Conclusion:
-            s, job = self.s, self.job
-            counts = count_pods(s.kind, job, pods)
-            shown = {role: s.kind.counts(job, role, found) for role, found in counts.items()}
-            status = {**awake_status(self.s), "replicaStatuses": shown}
-            made = any(isinstance(written.write, Create) for written in done.written)
-            events = (
-                *waking_notes(s),
-                *write_notes(s.kind, job.name, done),
-                *(template_notes(s.kind, job, gang=s.world.gang) if made else ()),
-                *(unheeded_notes(s, job) if made else ()),
-                *exit_notes(s.kind, job, pods, s.status, counts),
-                *notes,
-            )
-            if any(failure.step != "backup" for failure in done.failures):
-                return self._failed(done, events, status)
-            # A backup that cannot be made takes nothing from the job; an Event tells of it.
-            after = before = without_trouble(s) if _all_made(missing, done) else awake(s)
-            said: tuple[EventNote, ...] = ()
-            if verdict is not None:
-                after = put_condition(before, verdict.type, verdict.reason, verdict.message, s.now)
-                said = _verdict_notes(verdict, pods) if after != before else ()
-                after = with_state_last(after, verdict.type)
-            if verdict is None or not verdict.final:
-                after, named = self._why_late(after, pods, wait=verdict is None and not missing)
-                said = (*said, *named)
-            heard = told(after, s.table, s.now)
-            said, after = (*said, *table_notes(after, heard)), heard
-            ended = verdict is not None and verdict.final
-            # From its start on a pod that is not there is lost: so all of them have to be made.
-            began = _all_made(missing, done)
-            status = with_times(with_conditions(status, after), s.now, started=began, ended=ended)
-            return Conclusion(status, (*events, *said))
-
-        return conclude
-
-    def _why_late(
-        self, before: Conditions, pods: Sequence[PodView], *, wait: bool
-    ) -> tuple[Conditions, tuple[EventNote, ...]]:
-        """Conditions that say what the pods that are there wait for, if they do."""
-        waiting, found = unplaced(self.s, pods) if wait else (None, Words())
-        if waiting is not None:
-            return say(before, self.s, waiting, found)
-        return say_stalled(before, self.s, pods)
-
-
-def _all_made(missing: Sequence[PodSlot], done: Done) -> bool:
-    writes = (written.write for written in done.written)
-    made = {w.name for w in writes if isinstance(w, Create) and w.resource == PODS}
-    return all(slot.name in made for slot in missing)
-
-
-def _verdict_notes(verdict: Verdict, pods: Sequence[PodView]) -> tuple[EventNote, ...]:
-    told = (
-        EventNote(type_, reason or verdict.reason, verdict.message, "Reconcile", outcome=True)
-        for type_, reason in verdict.events
-    )
-    return (*told, *(failure_notes(pods) if verdict.type == "Failed" else ()))
-
 
 def _soonest(*times_s: float | None) -> float | None:
     return min((s for s in times_s if s is not None), default=None)
-
-
-def _some(*steps: Step) -> tuple[Step, ...]:
-    return tuple(step for step in steps if step.writes)

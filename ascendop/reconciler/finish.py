@@ -11,7 +11,16 @@ from datetime import datetime, timedelta
 from ascendop.api.job import RunPolicy
 from ascendop.api.kind import JobView, S
 from ascendop.api.model import Object
-from ascendop.apply.plan import Concluder, Conclusion, Delete, Done, EventNote, Plan, Step
+from ascendop.apply.plan import (
+    Concluder,
+    Conclusion,
+    Delete,
+    Done,
+    EventNote,
+    Plan,
+    Step,
+    with_writes,
+)
 from ascendop.kube.resource import POD_GROUPS, PODS, SERVICES, Resource
 from ascendop.reconciler.generation import attempt_step, stored_attempts
 from ascendop.reconciler.hotswitch import pods_asked_to_go
@@ -29,8 +38,10 @@ def finish(s: Snapshot[S]) -> Plan:
     expired_in = _expires_in_s(s.status, policy, s.now)
     if expired_in is not None and expired_in <= 0:
         job = Delete(job_resource(s), s.row.name, s.row.uid)
-        return Plan(conclude=_told(s), steps=(*_some(steps), Step("job", (job,))), destructive=True)
-    some = _some(steps)
+        return Plan(
+            conclude=_told(s), steps=(*with_writes(*steps), Step("job", (job,))), destructive=True
+        )
+    some = with_writes(*steps)
     return Plan(_told(s), some, destructive=bool(some), again_after_s=expired_in)
 
 
@@ -41,7 +52,7 @@ def suspend(s: Snapshot[S]) -> Plan:
     pods = [Delete(PODS, pod.name, pod.uid) for pod in s.pods if not pod.deleting]
     services = [Delete(SERVICES, found.name, found.uid) for found in s.services]
     clean, ungroup = Step("clean", (*pods, *services)), Step("ungroup", tuple(_ungroup(s)))
-    steps = _some([attempt_step(s, job_resource(s), unmade), clean, ungroup])
+    steps = with_writes(attempt_step(s, job_resource(s), unmade), clean, ungroup)
 
     def conclude(done: Done) -> Conclusion:
         kind, name = s.kind.kind, s.row.name
@@ -62,10 +73,6 @@ def suspend(s: Snapshot[S]) -> Plan:
 
 def job_resource(s: Snapshot[S]) -> Resource:
     return Resource(s.kind.group, s.kind.version, s.kind.plural, s.kind.kind)
-
-
-def _some(steps: list[Step]) -> tuple[Step, ...]:
-    return tuple(step for step in steps if step.writes)
 
 
 def _clean(s: Snapshot[S], policy: RunPolicy) -> Iterator[Delete]:
