@@ -12,6 +12,7 @@ from random import Random  # noqa: TID251  the type of an argument
 from typing import Any, Final
 
 from ascendop.api.observed import PodView
+from ascendop.app.live import correct
 from ascendop.app.mirror import AnyInformer, is_calm, says_the_same
 from ascendop.apply.events import EventRecorder
 from ascendop.apply.execute import Executor
@@ -280,14 +281,10 @@ class Workloads:
         scope = Scope(key.namespace, labels=f"{place.label}={key.name}")
         body = await self._reader.list_page(PODS, scope, limit=0)
         page = members_form(place.label).decode_list(body)
-        informer, alive = self.members.informer(place), {pod.uid for pod in page.rows}
-        if informer is None:
-            return True
-        for pod in page.rows:
-            informer.store.note(pod)
-        for pod in self.members.find(place, key.name) or ():
-            if pod.uid not in alive:
-                informer.store.note_gone(pod.namespace, pod.name, pod.uid, page.version)
+        informer = self.members.informer(place)
+        if informer is not None:
+            cached = self.members.find(place, key.name) or ()
+            correct(informer.store, cached, page.rows, page.version)
         return True
 
 

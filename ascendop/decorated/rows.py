@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from ascendop.informer.rows import Pod, Whole, Wire, pod_row
 from ascendop.ranktable.table import TableJob
 from ascendop.reconciler.table import VOLUME, mounted_maps
 
+R = TypeVar("R", bound="WorkloadRow | PodView")
 TABLE_ANNOTATIONS: Final = frozenset({
     keys.RANK_INDEX, keys.DEVICES_910, keys.DEVICES_NPU, keys.SUPER_POD_RANK, keys.SUPER_POD_ID,
     keys.HARDWARE_TYPE,
@@ -135,23 +136,14 @@ def _annotations(templates: Iterable[Object]) -> dict[str, str]:
 
 def workloads_form(kind: WorkloadKind) -> StructForm[Workload, WorkloadRow]:
     """How workloads of a kind are cached. One of odd shape is one that wants no table."""
-    return StructForm(Workload, partial(workload_row, kind), _bare_workload)
-
-
-def _bare_workload(meta: Meta, pool: Pool) -> WorkloadRow:
-    return WorkloadRow(
-        namespace=pool(meta.namespace),
-        name=meta.name,
-        uid=meta.uid,
-        version=meta.resource_version,
-    )
+    return StructForm(Workload, partial(workload_row, kind), partial(_bare, WorkloadRow))
 
 
 def member_row(label: str, pod: Pod, pool: Pool) -> PodView:
     """A pod of some workload, its `job` the name in the label; bare if it has no NPUs."""
     whole = pod_row(pod, pool)
     if not whole.npus:
-        return _bare_pod(pod.metadata, pool)
+        return _bare(PodView, pod.metadata, pool)
     return PodView(
         namespace=whole.namespace,
         name=whole.name,
@@ -172,11 +164,12 @@ def member_row(label: str, pod: Pod, pool: Pool) -> PodView:
 
 def members_form(label: str) -> StructForm[Pod, PodView]:
     """How pods that are found by a label are cached."""
-    return StructForm(Pod, partial(member_row, label), _bare_pod)
+    return StructForm(Pod, partial(member_row, label), partial(_bare, PodView))
 
 
-def _bare_pod(meta: Meta, pool: Pool) -> PodView:
-    return PodView(
+def _bare(row: type[R], meta: Meta, pool: Pool) -> R:
+    """What is known of an object that has no part in a table."""
+    return row(
         namespace=pool(meta.namespace),
         name=meta.name,
         uid=meta.uid,
