@@ -39,7 +39,7 @@ PACKAGES = (
     "containerd runc containernetworking-plugins buildah debootstrap iptables conntrack gcc "
     "libc6-dev iproute2 util-linux"
 )
-PATIENCE_S = 120.0
+PATIENCE_S = 180.0
 POLL_S = 0.1
 OK = 200
 
@@ -81,12 +81,22 @@ class Node:
     def is_up(self) -> bool:
         return (self.layout.run / "outer.pid").exists()
 
+    def _lives(self) -> bool:
+        """Whether what holds its namespaces is still that process."""
+        try:
+            pid = int((self.layout.run / "outer.pid").read_text())
+            return b"hack.node.init" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except (OSError, ValueError):
+            return False
+
     def up(self) -> Self:
         """Start it; on return it is Ready. Raises NodeError."""
         if reason := why_not():
             raise NodeError(reason)
         if self.is_up:
-            raise NodeError(f"{self.layout.name} is up already, or was not taken down")
+            if self._lives():
+                raise NodeError(f"{self.layout.name} is up already: make node-down")
+            self.down()  # its starter was killed, and it with that
         try:
             self._up()
         except BaseException:
@@ -108,6 +118,7 @@ class Node:
         (node.run / "link").touch()
         self._wait("containerd answers", self._containerd_answers)
         self._import()
+        self._wait("its API server is reached", lambda: self._says("get", "--raw", "/readyz"))
         self._wait("the node is Ready", self._ready)
         if node.control is None:
             self._wait("accounts are made", self._accounts)
@@ -138,6 +149,7 @@ class Node:
                     said,
                 ],
                 cwd=ROOT,
+                env=direct(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -193,7 +205,8 @@ class Node:
     def down(self) -> None:
         """End it, and everything in it."""
         node = self.layout
-        for name in ("inner.pid", "outer.pid"):
+        pids = ("inner.pid", "outer.pid") if self._lives() else ()
+        for name in pids:
             file = node.run / name
             if file.exists():
                 with suppress(ProcessLookupError):
@@ -254,11 +267,13 @@ class Node:
         """Its output. Raises subprocess.CalledProcessError."""
         kubeconfig = f"--kubeconfig={self.layout.kubeconfig()}"
         command = [str(tools.path("kubectl")), kubeconfig, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            command, env=direct(), capture_output=True, text=True, check=True
+        ).stdout
 
     def _says(self, *arguments: str) -> str:
         try:
-            return self.kubectl(*arguments)
+            return self.kubectl("--request-timeout=5s", *arguments)
         except subprocess.CalledProcessError:
             return ""
 
@@ -277,16 +292,34 @@ class Node:
     def _wait(self, what: str, true: Callable[[], object]) -> None:
         until = time.monotonic() + PATIENCE_S
         while not true():
+            ended = sorted((self.layout.run / "ended").iterdir())
+            if ended:
+                gone = ", ".join(
+                    f"{file.name} ended with status {file.read_text()}" for file in ended
+                )
+                raise NodeError(f"{what}: {gone}\n{self._logs()}")
             if time.monotonic() > until:
-                tail = self.layout.log("init").read_text(errors="replace")[-2000:]
-                raise NodeError(f"{what}: not within {PATIENCE_S:.0f} s\n{tail}")
+                raise NodeError(f"{what}: not within {PATIENCE_S:.0f} s\n{self._logs()}")
             time.sleep(POLL_S)
+
+    def _logs(self) -> str:
+        """The last lines of each."""
+        said = []
+        for file in sorted((self.layout.run / "logs").glob("*.log")):
+            lines = file.read_text(errors="replace").splitlines()[-5:]
+            said += [f"-- {file.stem}", *(line[:300] for line in lines)]
+        return "\n".join(said)
 
     def __enter__(self) -> Self:
         return self.up()
 
     def __exit__(self, *_: object) -> None:
         self.down()
+
+
+def direct() -> dict[str, str]:
+    """The environment without a proxy: nobody but this machine can reach a node."""
+    return {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
 
 
 def _children(pid: int) -> list[int]:

@@ -11,17 +11,24 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
+import ssl
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 from hack.node.layout import DNS, Layout, from_json
 from hack.node.parts import CONTROL_PLANE, SYSCTLS, command
 
-PATIENCE_S = 60.0
+PATIENCE_S = 110.0
+OK = 200
+PARTS: dict[int, str] = {}
+"""What PID 1 has started, by PID."""
+ENDED: dict[int, int] = {}
+"""Exit statuses of children, by PID."""
 
 
 def main() -> int:
@@ -38,12 +45,12 @@ def main() -> int:
     _run("ip", "link", "set", "eth0", "up")
     _run("ip", "route", "add", "default", "via", node.gateway)
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-    signal.signal(signal.SIGCHLD, _reap)
+    signal.signal(signal.SIGCHLD, lambda *_: _reap(node))
     start(node, "containerd", toleration_s)
     if node.control is None:
         for part in CONTROL_PLANE:
-            if part == "kcm":
-                _until(lambda: _listens(node.ip, 443))
+            if part == "kcm":  # it, and those after it, end when the server is slow to serve
+                _until(lambda: _serves(node))
             start(node, part, toleration_s)
     _until(node.containerd.exists)
     start(node, "kubelet", toleration_s)
@@ -55,13 +62,15 @@ def main() -> int:
 def start(node: Layout, part: str, toleration_s: int) -> None:
     """Start a part in the background; its output goes to its log."""
     with node.log(part).open("ab") as log:
-        subprocess.Popen(  # nobody waits for it but PID 1
+        started = subprocess.Popen(  # nobody waits for it but PID 1
             command(node, part, toleration_s=toleration_s),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
+    PARTS[started.pid] = part
+    _tell(node)
 
 
 def _mount() -> None:
@@ -90,21 +99,31 @@ def _until(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def _listens(host: str, port: int) -> bool:
+def _serves(node: Layout) -> bool:
+    context = ssl.create_default_context(cafile=str(node.run / "pki" / "ca.crt"))
+    direct = urllib.request.ProxyHandler({})
+    opener = urllib.request.build_opener(direct, urllib.request.HTTPSHandler(context=context))
     try:
-        socket.create_connection((host, port), timeout=1).close()
-    except OSError:
+        with opener.open(f"{node.api}/readyz", timeout=5) as answer:
+            return bool(answer.status == OK)
+    except (OSError, urllib.error.URLError):
         return False
-    return True
 
 
-def _reap(*_: object) -> None:
+def _reap(node: Layout) -> None:
     """Orphans of the whole node end here."""
     try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            ENDED[ended[0]] = os.waitstatus_to_exitcode(ended[1])
     except ChildProcessError:
         pass
+    _tell(node)
+
+
+def _tell(node: Layout) -> None:
+    """Which parts have ended, for those outside."""
+    for pid in PARTS.keys() & ENDED.keys():
+        node.ended(PARTS[pid]).write_text(str(ENDED[pid]))
 
 
 if __name__ == "__main__":

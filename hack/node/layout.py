@@ -71,6 +71,10 @@ class Layout:
     def log(self, part: str) -> Path:
         return self.run / "logs" / f"{part}.log"
 
+    def ended(self, part: str) -> Path:
+        """Its exit status, once it has ended by itself or was killed."""
+        return self.run / "ended" / part
+
     def joined(self) -> Layout:
         """A second node of the same cluster."""
         return Layout(

@@ -159,7 +159,8 @@ _FLAGS: dict[str, Callable[[Layout], list[str]]] = {
 def configure(node: Layout) -> None:
     """Write the files that the parts read."""
     conf = node.run / "conf"
-    for folder in (conf, node.run / "cni", node.run / "manifests", node.run / "logs", node.store):
+    made = [node.run / name for name in ("cni", "manifests", "logs", "ended")]
+    for folder in (conf, *made, node.store):
         folder.mkdir(parents=True, exist_ok=True)
     (conf / "containerd.toml").write_text(_containerd(node))
     (node.run / "cni" / "10-pods.conflist").write_text(json.dumps(_network(node)))

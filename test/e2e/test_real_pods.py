@@ -4,6 +4,7 @@
 """Jobs in real containers: kubelet starts them, names resolve, ClusterIPs lead to the leader."""
 
 import copy
+import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import yaml
 
 from hack.admin import wait_for
 from hack.jobs import Job
-from hack.node.cluster import why_not
+from hack.node.cluster import NodeError, why_not
 from hack.node.layout import default_layout
 from hack.node.plane import RealPlane
 
@@ -26,9 +27,16 @@ SUCCEEDS_S = 90.0
 
 @pytest.fixture(scope="module")
 def real(folder):
-    """One real node."""
-    with RealPlane(default_layout(), folder("real"), toleration_s=5) as plane:
-        yield plane
+    """One real node. Where none comes up, that is said; only `make node-test` insists."""
+    plane = RealPlane(default_layout(), folder("real"), toleration_s=5)
+    try:
+        plane.start()
+    except NodeError as error:
+        if "NODES" in os.environ:
+            raise
+        pytest.skip(f"no real node on this machine: {error}")
+    yield plane
+    plane.stop()
 
 
 @pytest.fixture(scope="module")
