@@ -253,6 +253,7 @@ class Reflector(Generic[T]):
             self._question.staging_since = now
         version = self.shard.position if staging is None else self._question.floor
         talk = _Conversation(now + timeout_s + OVERTIME_S, staging)
+        before = self.shard.position
         try:
             async with self._source.watch(
                 self.resource,
@@ -268,7 +269,10 @@ class Reflector(Generic[T]):
             lived_s = self._ended(talk)
         if talk.staging is not None:
             raise InitialEndMissingError("a watch ended in its initial events", stalled=False)
-        if lived_s < SHORT_S:
+        # A server closes the watch of who reads more slowly than much is written, and what came
+        # until then is not lost: only a watch that says nothing at all must not be asked for again
+        # and again.
+        if lived_s < SHORT_S and self.shard.position == before:
             raise ShortLivedError("a watch was closed as soon as it was opened")
 
     def _ended(self, talk: _Conversation[T]) -> float:

@@ -547,6 +547,27 @@ async def test_a_server_that_hangs_up_at_once_is_asked_less_and_less_often_17(
         assert len(source.asked) - asked <= 30
 
 
+async def test_a_slow_reader_that_is_closed_out_again_and_again_catches_up_without_a_pause(
+    source, pods, running
+):
+    """runtime:I-24: a watch that brought something need not be waited with, however short it was.
+
+    The server closes a watch whose reader is slower than what is written, as after a restart of
+    many pods; pauses would only make what it has to catch up with longer.
+    """
+    source.put("a")
+    informer = pods(source)
+    async with running(informer):
+        await informer.synced.wait()
+        source.fail(on="watch", close_after=10, times=20)
+        source.cut()
+        for n in range(300):
+            source.put("a", node=f"n{n}")
+        await asyncio.sleep(2)
+        assert mirrors(informer, source)
+    assert 20 <= source.count("watch") <= 40
+
+
 async def test_a_server_that_calls_every_position_too_old_is_not_listed_in_haste(
     source, pods, running
 ):
