@@ -123,6 +123,7 @@ class Operator:
             wall=wall,
             rng=rng,
             observer=self.metrics.events,
+            objects_wait=lambda: self.queue.has_ready,
         )
         self._tables = Tables(writer, wall, _table_root(settings))
         self._gone: asyncio.Queue[JobRow | WorkloadRow] = asyncio.Queue()

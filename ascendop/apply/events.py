@@ -40,6 +40,9 @@ PER_S: Final = 20.0
 """Requests a second over all objects: Events are the least important writes there are."""
 ATTEMPTS: Final = 3
 RETRY_S: Final = (1.0, 10.0)
+GIVES_WAY_S: Final = 10.0
+"""How long an Event lets objects go first, at most."""
+LOOK_S: Final = 0.1
 TICK_S: Final = 15.0
 """How often counts are looked at that nobody adds to any more."""
 NOTE_BYTES: Final = 1024
@@ -76,6 +79,7 @@ class EventRecorder:
     """Says what happened, to whoever looks at the object.
 
     Instant:  `event` neither waits nor raises; what cannot be told is counted.
+    Last:     while objects wait to be written, Events do, for some seconds.
     Brief:    the same thing again is a count in the same Event.
     Honest:   an Event of the outcome is lost neither to a budget nor to a full queue.
     Not:      reliable. Events live for an hour and may be lost; nothing here reads them.
@@ -90,14 +94,18 @@ class EventRecorder:
         rng: Random,
         controller: str = CONTROLLER,
         observer: EventObserver | None = None,
+        objects_wait: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`instance` names this process, e.g. its pod."""
+        """`instance` names this process, e.g. its pod; `objects_wait` whether they go first."""
         self._api = api
         self._instance = instance[:TOKEN_CHARS] or CONTROLLER
         self._wall = wall
         self._rng = rng
         self._controller = controller
         self._observer = observer or _Silent()
+        self._objects_wait = objects_wait
+        self._hurries = False
+        """The process ends: nothing is waited for any more."""
         self._time = asyncio.get_running_loop().time
         self._series: OrderedDict[Hashable, Series] = OrderedDict()
         self._waiting: OrderedDict[Hashable, Series] = OrderedDict()
@@ -163,6 +171,7 @@ class EventRecorder:
 
     async def flush(self, within_s: float = 2.0) -> None:
         """Tell what is untold, at most for `within_s`. `run` must be running."""
+        self._hurries = True
         for key, series in self._series.items():
             if series.has_untold:
                 self._enqueue(key, series)
@@ -171,6 +180,7 @@ class EventRecorder:
                 await self._idle.wait()
         if self._waiting:
             log.warning("events not delivered", events=len(self._waiting))
+        self._hurries = False
 
     # ── taking, synchronous ──
 
@@ -196,6 +206,8 @@ class EventRecorder:
             self._series.popitem(last=False)
 
     def _enqueue(self, key: Hashable, series: Series) -> None:
+        if key not in self._waiting:
+            series.owed_at = self._time()
         self._waiting[key] = series
         self._idle.clear()
         if len(self._waiting) > WAITING:
@@ -232,6 +244,7 @@ class EventRecorder:
             key, series = await self._next()
             try:
                 await asyncio.sleep(self._turn_s())
+                await self._let_objects_pass(series.owed_at)
                 if await self._tell(series):
                     self._observer.event_sent()
             except AscendopError as error:
@@ -264,6 +277,13 @@ class EventRecorder:
         wait_s = self._pace.wait_s(now)
         self._pace.left -= 1.0
         return wait_s
+
+    async def _let_objects_pass(self, owed_at: float) -> None:
+        until = owed_at + GIVES_WAY_S
+        while (  # noqa: ASYNC110  a full queue has no event
+            self._objects_wait() and not self._hurries and self._time() < until
+        ):
+            await asyncio.sleep(LOOK_S)
 
     def _forget(self, key: Hashable, series: Series) -> None:
         """An Event that the server does not have is not counted on: the next one is new."""

@@ -108,6 +108,8 @@ class Series:
     last_seen: datetime
     last_at: float
     """Loop time of the last occurrence."""
+    owed_at: float = 0.0
+    """Loop time since when it waits for a request."""
     count: int = 1
     told: int = 0
     told_at: float = 0.0

@@ -218,6 +218,11 @@ class WorkQueue(Generic[K]):
         rest = sum(depths.values()) - sum(shown.values())
         return {**shown, OTHER: rest} if rest else shown
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether a key waits for a worker."""
+        return bool(self._ready)
+
     def unfinished_s(self) -> float:
         """Seconds of work in progress, of all running keys together."""
         now = self._loop.time()

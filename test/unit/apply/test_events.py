@@ -123,7 +123,7 @@ class Counts:
 
 
 @asynccontextmanager
-async def recorder(server, counts=None):
+async def recorder(server, counts=None, objects_wait=lambda: False):
     loop = asyncio.get_running_loop()
     one = EventRecorder(
         server,
@@ -131,6 +131,7 @@ async def recorder(server, counts=None):
         wall=simulated(START, loop.time),
         rng=Random(7),
         observer=counts or Counts(),
+        objects_wait=objects_wait,
     )
     task = None
     async with asyncio.TaskGroup() as tasks:
@@ -506,3 +507,28 @@ def test_nothing_in_the_operator_reads_events():
     }
     verbs = {verb for call in CALLS if call.resource.plural == "events" for verb in call.verbs}
     assert verbs == {"create", "patch"}, "nobody has the right to"
+
+
+async def test_objects_go_first_but_not_for_ever(server):
+    queued = True
+    async with recorder(server, objects_wait=lambda: queued) as events:
+        events.event(JOB, "Normal", "Created", "first", "Create")
+        await asyncio.sleep(9.5)
+        assert not server.calls
+        await asyncio.sleep(1)
+        assert len(server.calls) == 1, "a storm of objects silences nobody"
+        events.event(JOB, "Normal", "Running", "second", "Sync")
+        await asyncio.sleep(3)
+        assert len(server.calls) == 1
+        queued = False
+        await asyncio.sleep(0.2)
+        assert len(server.calls) == 2
+
+
+async def test_at_the_end_of_the_process_nothing_is_waited_for(server):
+    async with recorder(server, objects_wait=lambda: True) as events:
+        events.event(JOB, "Normal", "Failed", "last", "Sync")
+        await asyncio.sleep(1)
+        assert not server.calls
+        await events.flush(within_s=1)
+        assert len(server.calls) == 1
