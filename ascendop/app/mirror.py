@@ -56,11 +56,21 @@ def resource_of(kind: AnyKind) -> Resource:
 class Wake(Protocol):
     """The job is owed a pass."""
 
-    def __call__(self, key: Key, *, priority: int, calm: bool = False, echo: bool = False) -> None:
+    def __call__(
+        self,
+        key: Key,
+        *,
+        priority: int,
+        calm: bool = False,
+        echo: bool = False,
+        eager: bool = False,
+    ) -> None:
         """calm: nobody waits for it; the pass may wait a moment for what comes with it.
 
         echo: it is a write of our own that comes back, and whoever wrote it has read the answer;
               or there is little to it but that more is to come. So the pass may wait for real news.
+
+        eager: it may be what ranks wait for: a job that has been at rest goes on at once.
         """
         ...
 
@@ -237,7 +247,8 @@ class Mirror:
         if new is not None:
             # How a PodGroup that is let in fares is told by its pods, too, a moment later.
             echo = change.ours or isinstance(new, GroupView)
-            self._wake_owner(new, priority, calm=calm, echo=echo)
+            eager = calm and old is not None and gives_devices(old, new)
+            self._wake_owner(new, priority, calm=calm, echo=echo, eager=eager)
         if old is not None and (new is None or old.owner_uid != new.owner_uid):
             self._wake_owner(old, priority, calm=calm)
 
@@ -262,10 +273,11 @@ class Mirror:
         *,
         calm: bool,
         echo: bool = False,
+        eager: bool = False,
     ) -> None:
         if row.owner_kind in self._kinds:
             key = Key(row.owner_kind, row.namespace, row.owner_name)
-            self._to.wake(key, priority=priority, calm=calm, echo=echo)
+            self._to.wake(key, priority=priority, calm=calm, echo=echo, eager=eager)
 
     def _queue_changed(self, change: Change[QueueView]) -> None:
         """A queue that opens, closes, comes or goes concerns the jobs that wait in it.
@@ -316,6 +328,13 @@ def is_calm(old: Any, new: Any) -> bool:  # noqa: ANN401  two rows of a kind, or
             return new.phase == old.phase or old.phase not in {"", "Pending"}
         case _:
             return False
+
+
+def gives_devices(old: Any, new: Any) -> bool:  # noqa: ANN401  two rows of a kind
+    """The device plug-in has spoken; of all pods the last one completes the rank table."""
+    return isinstance(new, PodView) and any(
+        old.annotation(key) != new.annotation(key) for key in (keys.DEVICES_910, keys.DEVICES_NPU)
+    )
 
 
 def _is_status(change: Change[JobRow]) -> bool:

@@ -235,8 +235,16 @@ class Operator:
 
     # What the caches tell.
 
-    def _wake(self, key: Key, *, priority: int, calm: bool = False, echo: bool = False) -> None:
-        after_s = self._controller.rest_s(key, echo=echo) if calm else 0.0
+    def _wake(
+        self,
+        key: Key,
+        *,
+        priority: int,
+        calm: bool = False,
+        echo: bool = False,
+        eager: bool = False,
+    ) -> None:
+        after_s = self._controller.rest_s(key, echo=echo, eager=eager) if calm else 0.0
         self.queue.add(key, after_s, priority=priority)
 
     def _job_is_new(self, key: Key) -> None:

@@ -6,20 +6,14 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import msgspec
-
 from ascendop.apply.files import (
-    TABLE,
-    VERSION,
     SharedDirectoryError,
     kept_tables,
     make_directory,
@@ -27,43 +21,27 @@ from ascendop.apply.files import (
     remove_table,
     write_table,
 )
+from ascendop.apply.maps import Last, Map, TableMaps, digest_of, next_version, stands
 from ascendop.apply.plan import TableWish
 from ascendop.apply.standing import (
     LATE_S,
     NOBODY_ASKS,
-    ForeignMapError,
     Standing,
-    TooLargeError,
     standing_of_error,
     standing_of_wait,
     standing_without_place,
     standing_written,
 )
 from ascendop.backoff import Backoff
-from ascendop.builder.integers import integer
-from ascendop.builder.labels import RING_CONTROLLER
 from ascendop.clock import WallClock
 from ascendop.errors import AscendopError
 from ascendop.kube.client import Client
-from ascendop.kube.errors import NotFoundError
-from ascendop.kube.resource import CONFIGMAPS, Object
 
-MAX_TABLE: Final = 1_000_000  # bytes; a ConfigMap holds 1 MiB of data, other keys included
-BARE: Final = '{"status":"initializing"}'
 LOOK_AGAIN: Final = Backoff(30.0, 600.0)
 """For a ConfigMap that is not there: the user may make it later, and a thousand jobs without one
 must not ask all the time."""
 SHARE_S: Final = 10.0  # a file on a share that answers takes milliseconds
 R = TypeVar("R")
-
-
-class _Map(Enum):
-    """What became of a job's ConfigMap at the last look."""
-
-    ABSENT = auto()
-    FILLED = auto()
-    TOO_SMALL = auto()
-    """For the table, which is in a file."""
 
 
 @dataclass(slots=True)
@@ -72,13 +50,15 @@ class _Kept:
 
     digest: bytes = b""
     """Of the wish that has been fulfilled everywhere."""
-    map: _Map = _Map.ABSENT
+    map: Map = Map.ABSENT
     absent_since: float | None = None
     """Loop time at which the ConfigMap was last looked for in vain."""
     misses: int = 0
     """How often in a row."""
     waits_since: float | None = None
     """Loop time since which pods lack something."""
+    last: Last | None = None
+    """What it wrote into the ConfigMap last."""
     standing: Standing | None = None
     """What the user should know; None while there is nothing to say."""
     said_at: float = 0.0
@@ -104,7 +84,7 @@ class Tables:
     """
 
     def __init__(self, client: Client, wall: WallClock, root: Path | None) -> None:
-        self._client = client
+        self._maps = TableMaps(client, wall, shares=root is not None)
         self._wall = wall
         self._root = root
         """None where this process has no shared directory."""
@@ -145,7 +125,7 @@ class Tables:
         return min((s for s in (late_s, look_s) if s is not None), default=None)
 
     async def _write(self, kept: _Kept, namespace: str, wish: TableWish) -> None:
-        digest = hashlib.blake2b(repr(wish).encode(), digest_size=16).digest()
+        digest = digest_of(repr(wish))
         if kept.digest != digest:
             # The file first: it is what large clusters use, and it is seen at once.
             if self._root is not None and wish.directory:
@@ -158,7 +138,7 @@ class Tables:
 
     def _judge(self, kept: _Kept, namespace: str, wish: TableWish) -> float | None:
         """Note what the user should know. Seconds after which there may be more to say."""
-        in_map, shares = kept.map is _Map.FILLED, self._root is not None
+        in_map, shares = kept.map is Map.FILLED, self._root is not None
         in_file = shares and bool(wish.directory) and not wish.mounted
         if not in_map and not in_file:
             kept.standing = standing_without_place(namespace, wish) or NOBODY_ASKS
@@ -175,8 +155,9 @@ class Tables:
         return LATE_S - waited_s if waited_s < LATE_S else None
 
     async def _look(self, kept: _Kept, namespace: str, wish: TableWish) -> None:
-        kept.map = await self._write_config_map(namespace, wish)
-        absent = kept.map is _Map.ABSENT
+        last, kept.last = kept.last, None
+        kept.map, kept.last = await self._maps.write(last, namespace, wish)
+        absent = kept.map is Map.ABSENT
         kept.absent_since = asyncio.get_running_loop().time() if absent else None
         kept.misses = kept.misses + 1 if absent else 0
 
@@ -232,52 +213,9 @@ class Tables:
     def _write_file(self, root: Path, wish: TableWish) -> None:
         make_directory(root, wish.directory)
         table, version = read_table(root, wish.directory)
-        if _stands(table, wish):
+        if stands(table, wish):
             return
-        write_table(root, wish.directory, wish.content, self._next_version(version))
-
-    async def _write_config_map(self, namespace: str, wish: TableWish) -> _Map:
-        try:
-            found = await self._client.get(CONFIGMAPS, namespace, wish.config_map)
-        except NotFoundError:
-            return _Map.ABSENT
-        data: Object = found.get("data") or {}
-        if _stands(str(data.get(TABLE) or ""), wish):
-            return _Map.FILLED
-        where = f"ConfigMap {namespace}/{wish.config_map}"
-        if not _for_tables(found):
-            raise ForeignMapError(
-                f"{where} holds something else; give it the label {RING_CONTROLLER}, or the key "
-                f'{TABLE} with {{"status":"initializing"}}, or rename the job'
-            )
-        if len(wish.content) <= MAX_TABLE:
-            await self._patch(namespace, wish.config_map, found, wish.content)
-            return _Map.FILLED
-        if _completed(str(data.get(TABLE) or "")):  # an earlier one, and wrong by now
-            await self._patch(namespace, wish.config_map, found, BARE)
-        if self._root is None or not wish.directory or wish.mounted:
-            raise TooLargeError(
-                f"{where} holds {MAX_TABLE} bytes, the rank table has {len(wish.content)}; "
-                "mount a shared directory by a volume named ranktable instead"
-            )
-        return _Map.TOO_SMALL
-
-    async def _patch(self, namespace: str, name: str, found: Object, table: str) -> None:
-        """A table and the next version, over exactly what was found."""
-        version = self._next_version(str((found.get("data") or {}).get(VERSION) or ""))
-        meta = {"resourceVersion": found["metadata"]["resourceVersion"]}
-        body = {"metadata": meta, "data": {TABLE: table, VERSION: version}}
-        await self._client.patch_bytes(CONFIGMAPS, namespace, name, body)
-
-    def _next_version(self, before: str) -> str:
-        """0 for the first table, then seconds since 1970: always another than the one before.
-
-        Source:  ascendjob.md 6.8, whose value lags by one table and begins anew with the operator.
-        """
-        if not before:
-            return "0"
-        now = int(self._wall().timestamp())
-        return str(max(now, (integer(before) or 0) + 1))
+        write_table(root, wish.directory, wish.content, next_version(version, self._wall()))
 
 
 def _only_counts_on(kept: _Kept, found: Standing, wish: TableWish, now: float) -> bool:
@@ -285,34 +223,3 @@ def _only_counts_on(kept: _Kept, found: Standing, wish: TableWish, now: float) -
     waits = wish.lacks is not None and not wish.lacks.fault
     same = kept.standing is not None and kept.standing.reason == found.reason
     return waits and same and now - kept.said_at < LATE_S
-
-
-def _stands(table: str, wish: TableWish) -> bool:
-    """Whether nothing has to be written over this table."""
-    if wish.only_over_completed:
-        return not _completed(table)
-    return table == wish.content
-
-
-def _completed(table: str) -> bool:
-    return _status(table) == "completed"
-
-
-def _status(table: str) -> object:
-    """What a rank table says of itself; None for what is no rank table."""
-    try:
-        found: Any = msgspec.json.decode(table)
-    except msgspec.DecodeError:
-        return None
-    return found.get("status") if isinstance(found, dict) else None
-
-
-def _for_tables(config_map: Object) -> bool:
-    """Whether the user made it for a table: by its label, by a table in it, or all empty.
-
-    One that was made for something else has its name by accident (field-reports:FR-070).
-    """
-    data: Object = config_map.get("data") or {}
-    if RING_CONTROLLER in (config_map["metadata"].get("labels") or {}):
-        return True
-    return not data or (TABLE in data and (not data[TABLE] or _status(data[TABLE]) is not None))

@@ -87,8 +87,10 @@ class TableController(Passes):
         self._told: dict[Key, tuple[str, str]] = {}
         """Uid and text of what its user was told last, while it is still so."""
 
-    def rest_s(self, key: Key) -> float:
+    def rest_s(self, key: Key, *, eager: bool = False) -> float:
         """How long a pass for which nobody waits may gather further changes."""
+        if eager:
+            return self._pace.left_s(key, asyncio.get_running_loop().time())
         return self._pace.rest_s(key)
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -125,7 +127,8 @@ class TableController(Passes):
         loop = asyncio.get_running_loop()
         began_at = loop.time()
         found = decide(WORKLOADS[key.kind], row, pods, rival=self._world.rival(key))
-        self._pace.decided(key, loop.time() - began_at)
+        now = loop.time()
+        self._pace.decided(key, now, now - began_at)
         return found
 
     async def _rank(self, key: Key, decision: Decision) -> Outcome:

@@ -283,10 +283,14 @@ class Client:
         how: How = "merge",
         subresource: str | None = None,
         validation: Validation | None = None,
+        metadata_only: bool = False,
     ) -> bytes:
+        """`metadata_only` of what is answered: the rest may be large, and is known."""
         path = resource.path(namespace, name, subresource)
         try:
-            return await self._ask(verbs.patch(path, body, how=how, validation=validation))
+            return await self._ask(
+                verbs.patch(path, body, how=how, validation=validation, metadata_only=metadata_only)
+            )
         except RejectedError as error:
             # For an object that would be wrong the server names causes; for a patch that does
             # not fit it says nothing but the number.

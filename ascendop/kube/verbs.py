@@ -109,9 +109,13 @@ def replace(
     return Question("PUT", path, query, _WRITE, orjson.dumps(obj), _repeat(obj))
 
 
-def patch(path: str, body: Patch, *, how: How, validation: Validation | None) -> Question:
-    query = _validated(validation)
-    return Question("PATCH", path, query, _PATCH[how], orjson.dumps(body), _repeat(body))
+def patch(
+    path: str, body: Patch, *, how: How, validation: Validation | None, metadata_only: bool = False
+) -> Question:
+    query, headers = _validated(validation), _PATCH[how]
+    if metadata_only:
+        headers = {**headers, "Accept": _META.format("PartialObjectMetadata")}
+    return Question("PATCH", path, query, headers, orjson.dumps(body), _repeat(body))
 
 
 def apply(

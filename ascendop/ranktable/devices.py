@@ -5,7 +5,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import Final
+
 import msgspec
+
+PODS: Final = 4096
+"""Pods whose devices are kept in mind: a table is made anew for each pod that gets its own."""
 
 
 class DeviceAnnotationError(ValueError):
@@ -62,6 +68,7 @@ class ServerConfig(msgspec.Struct, frozen=True, gc=False):
 _DECODER = msgspec.json.Decoder(ServerConfig)
 
 
+@lru_cache(PODS)
 def parse_devices(annotation: str) -> ServerConfig:
     """Read the configuration annotation of a pod.
 

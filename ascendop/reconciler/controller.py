@@ -123,8 +123,10 @@ class Controller(Passes):
         self._untold: dict[Key, tuple[str, tuple[Written, ...]]] = {}
         """What was done and not told yet, because the status was not written; with the UID."""
 
-    def rest_s(self, key: Key, *, echo: bool = False) -> float:
+    def rest_s(self, key: Key, *, echo: bool = False, eager: bool = False) -> float:
         """How long a pass for which nobody waits may gather further changes."""
+        if eager:
+            return self._pace.left_s(key, asyncio.get_running_loop().time())
         return self._pace.rest_s(key, echo=echo)
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -215,7 +217,8 @@ class Controller(Passes):
         if standing is not None:
             snapshot = replace(snapshot, table=standing)
         found = _Pass(snapshot, decide(snapshot), answer)
-        self._pace.decided(key, loop.time() - began_at)
+        now = loop.time()
+        self._pace.decided(key, now, now - began_at)
         return found
 
     async def _conclude(self, key: Key, found: _Pass, executed: Executed) -> float | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from math import inf
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -31,6 +32,8 @@ starts is one write, and a thousand pods are a few."""
 class _Known:
     took_s: float = 0.0
     """What the last decision took."""
+    decided_at: float = -inf
+    """Loop time of it."""
     wrote_at: float = -STATUS_S
     """Loop time of the last write of the status."""
     differs_since: float | None = None
@@ -43,9 +46,10 @@ class Pace(Generic[K]):
     def __init__(self) -> None:
         self._known: dict[K, _Known] = {}
 
-    def decided(self, key: K, took_s: float) -> None:
+    def decided(self, key: K, now: float, took_s: float) -> None:
         """A decision was made."""
-        self._known.setdefault(key, _Known()).took_s = took_s
+        known = self._known.setdefault(key, _Known())
+        known.decided_at, known.took_s = now, took_s
 
     def wrote(self, key: K, now: float) -> None:
         """A status was written."""
@@ -63,6 +67,11 @@ class Pace(Generic[K]):
         """
         known, least_s = self._known.get(key), ECHO_S if echo else GATHER_S
         return least_s if known is None else max(least_s, SHARE * known.took_s)
+
+    def left_s(self, key: K, now: float) -> float:
+        """The same for a pass that somebody may wait for: what is left since the last decision."""
+        known = self._known.get(key)
+        return 0.0 if known is None else max(0.0, known.decided_at + self.rest_s(key) - now)
 
     def wait_s(self, key: K, now: float, *, counters: bool) -> float:
         """Until a status that nobody waits for may be written; 0 for now.

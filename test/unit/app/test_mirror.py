@@ -10,6 +10,7 @@ import pytest
 
 from ascendop.api.observed import GroupView, JobRow, PodView, QueueView
 from ascendop.app.mirror import DELETED, LOST_POD, Listeners, Mirror, is_calm, says_the_same
+from ascendop.builder.labels import DEVICES_910
 from ascendop.informer.change import Change
 from ascendop.informer.handlers import LOW
 from ascendop.kinds import load_kinds
@@ -66,6 +67,7 @@ class Woken:
         self.keys = []
         self.calm = []
         self.echoes = []
+        self.eager = []
         self.new = []
         self.gone = []
         self.mirror = Mirror(
@@ -79,10 +81,11 @@ class Woken:
             ),
         )
 
-    def wake(self, key, *, priority, calm=False, echo=False):
+    def wake(self, key, *, priority, calm=False, echo=False, eager=False):
         self.keys.append((key, priority))
         self.calm.append(calm)
         self.echoes.append(echo)
+        self.eager.append(eager)
 
     def pod(self, old, new, **flags):
         self.mirror.pods._tell(Change(old, new, **flags))
@@ -121,6 +124,16 @@ async def test_a_write_of_ours_that_comes_back_wakes_its_job_without_haste(woken
     woken.pod(owned(), owned(phase="Running"))
     assert woken.calm == [True, True, True]
     assert woken.echoes == [True, True, False]
+
+
+async def test_devices_wake_a_job_that_rests_at_once(woken):
+    """Of all pods the last one completes the rank table, and ranks wait for that."""
+    given = owned(annotations=((DEVICES_910, '{"devices":[]}'),))
+    woken.pod(None, owned())
+    woken.pod(owned(), given)
+    woken.pod(given, changed(given, phase="Running"))
+    assert woken.calm == [True, True, True]
+    assert woken.eager == [False, True, False]
 
 
 async def test_a_gang_that_is_let_in_wakes_its_job_at_once_and_later_without_haste(woken):

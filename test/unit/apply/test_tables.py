@@ -10,8 +10,10 @@ from random import Random  # noqa: TID251  seeded
 import pytest
 
 from ascendop.apply.files import SharedDirectoryError
+from ascendop.apply.maps import MAX_TABLE
 from ascendop.apply.plan import TableWish
-from ascendop.apply.tables import LOOK_AGAIN, MAX_TABLE, Tables, TooLargeError
+from ascendop.apply.standing import TooLargeError
+from ascendop.apply.tables import LOOK_AGAIN, Tables
 from ascendop.clock import simulated
 from ascendop.kube.client import Client
 from ascendop.kube.errors import ConflictError, TransportError
@@ -194,6 +196,35 @@ async def test_what_somebody_else_wrote_meanwhile_is_not_overwritten_unseen(shel
         await shelf.fulfil(wish())
     await shelf.fulfil(wish())
     assert await shelf.data() == {"hccl.json": OLD, "version": "0", "extra": "theirs"}
+
+
+async def test_a_further_table_is_written_without_a_look_at_the_one_before(shelf):
+    await shelf.provide(extra="mine")
+    await shelf.fulfil(wish())
+    asked = len(shelf.wire.sent)
+    await shelf.fulfil(wish(NEW))
+    assert [request.method for request in shelf.wire.sent[asked:]] == ["PATCH"]
+    data = await shelf.data()
+    assert (data["hccl.json"], data["extra"]) == (NEW, "mine")
+
+
+async def test_over_what_a_stranger_did_to_our_table_is_written_after_a_look(shelf):
+    await shelf.provide()
+    await shelf.fulfil(wish())
+    await shelf.hands.patch(CONFIGMAPS, NS, NAME, {"data": {"version": "7000000000"}})
+    await shelf.fulfil(wish(NEW))
+    assert await shelf.data() == {"hccl.json": NEW, "version": "7000000001"}
+
+
+async def test_a_config_map_that_was_removed_is_waited_for_again(shelf):
+    await shelf.provide()
+    await shelf.fulfil(wish())
+    await shelf.hands.delete(CONFIGMAPS, NS, NAME)
+    assert await shelf.fulfil(wish(NEW)) == LOOK_AGAIN.first_s
+    await shelf.provide()
+    await asyncio.sleep(LOOK_AGAIN.first_s)
+    assert await shelf.fulfil(wish(NEW)) is None
+    assert await shelf.data() == {"hccl.json": NEW, "version": "0"}
 
 
 async def test_a_table_that_no_config_map_holds_says_what_to_do(shelf):

@@ -3,6 +3,7 @@
 
 """Creating and changing: who gets which answer, and what is stored."""
 
+import orjson
 import pytest
 
 from ascendop.kube.errors import (
@@ -434,3 +435,12 @@ async def test_a_service_without_ports_must_be_headless(api, space):
     with pytest.raises(RejectedError) as caught:
         await api.create(SERVICES, {"metadata": make.meta(space, "s"), "spec": {}})
     assert make.causes(caught.value) == [("FieldValueRequired", "spec.ports")]
+
+
+async def test_the_answer_to_a_patch_may_be_metadata_alone(api, space):
+    await api.create(CONFIGMAPS, make.config(space))
+    body = {"data": {"k": "new"}}
+    said = orjson.loads(await api.patch_bytes(CONFIGMAPS, space, "c", body, metadata_only=True))
+    stored = await api.get(CONFIGMAPS, space, "c")
+    assert said["kind"] == "PartialObjectMetadata" and "data" not in said
+    assert said["metadata"] == stored["metadata"] and stored["data"]["k"] == "new"

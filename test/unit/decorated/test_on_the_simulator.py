@@ -430,7 +430,7 @@ async def test_w_41_jobs_run_where_workloads_may_not_be_listed(yard, tmp_path):
 
 
 async def test_w_40_a_table_that_does_not_fit_is_told_once(yard, monkeypatch):
-    monkeypatch.setattr("ascendop.apply.tables.MAX_TABLE", 100)
+    monkeypatch.setattr("ascendop.apply.maps.MAX_TABLE", 100)
     operator = yard.operator()
     async with yard.running(operator):
         serve = await yard.add(make.deployment())

@@ -189,7 +189,7 @@ async def test_a_table_beyond_a_config_map_says_so_and_where_to_put_it(town, mon
     await provide(town)
     await provide(town, "rings-config-k")
     async with town.running(town.operator()):
-        monkeypatch.setattr("ascendop.apply.tables.MAX_TABLE", 700)
+        monkeypatch.setattr("ascendop.apply.maps.MAX_TABLE", 700)
         await town.create(Master=1, Worker=3)
         await town.until_pods(4)
         await start(town, "j-master-0", *(f"j-worker-{i}" for i in range(3)))
@@ -213,7 +213,7 @@ async def test_a_table_beyond_a_config_map_says_so_and_where_to_put_it(town, mon
         assert ("PATCH", MAP) not in town.wire.writes()
         assert len(status_patches(town.wire)) == said
         assert [(t, n) for t, _, n in await told(town, "RankTableTooLarge")] == [("Warning", 1)]
-        monkeypatch.setattr("ascendop.apply.tables.MAX_TABLE", 1_000_000)
+        monkeypatch.setattr("ascendop.apply.maps.MAX_TABLE", 1_000_000)
         await table_is(town, "completed", within_s=400)
         await says(town, "True", "RankTableWritten")
 
