@@ -265,6 +265,8 @@ class Oracles:
                 seen[row.uid] = version
             return found
 
+        for informer in replica.operator.mirror.informers:
+            informer._expire = _first(seen.clear, informer._expire)
         controller.reconcile = alone
         controller._observer.snapshot = forward
 
@@ -411,6 +413,16 @@ def _may_not_be_beside(made, other):
         return False
     going = "deletionTimestamp" in other["metadata"]
     return not (_backs_up(made) and _backs_up(other) and going)
+
+
+def _first(forgive, expire):
+    """runtime:W-3 (f): a write that no watch confirms in time no longer hides what was before."""
+
+    def expired():
+        forgive()
+        expire()
+
+    return expired
 
 
 def _rows(server, informer):
