@@ -14,8 +14,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hack.node.cluster import PACKAGES, Node, NodeError, why_not
+from hack.node.cluster import Node, NodeError
 from hack.node.layout import default_layout
+from hack.node.machine import PACKAGES, why_not
 
 VERBS = {
     "up": "start it",

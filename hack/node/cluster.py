@@ -27,18 +27,9 @@ from typing import Self
 from hack import tools
 from hack.node import images, parts, pki
 from hack.node.layout import Layout, as_json
+from hack.node.machine import make_cgroups, remove_cgroups, why_not
 
 ROOT = Path(__file__).resolve().parents[2]
-CGROUPS = Path("/sys/fs/cgroup")
-CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "pids", "hugetlb", "systemd")
-NEEDED = (
-    *("containerd", "runc", "ctr", "buildah", "debootstrap", "gcc"),
-    *("iptables", "conntrack", "ip", "unshare", "nsenter"),
-)
-PACKAGES = (
-    "containerd runc containernetworking-plugins buildah debootstrap iptables conntrack gcc "
-    "libc6-dev iproute2 util-linux"
-)
 PATIENCE_S = 180.0
 POLL_S = 0.1
 OK = 200
@@ -46,23 +37,6 @@ OK = 200
 
 class NodeError(Exception):
     """A node cannot be had; the message is the one sentence a person needs."""
-
-
-def why_not() -> str:
-    """Why this machine cannot have a node; empty when it can."""
-    if sys.platform != "linux":
-        return "real nodes need Linux"
-    if os.geteuid() != 0:
-        return "real nodes need root"
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if missing:
-        return f"real nodes need {', '.join(missing)}: apt-get install {PACKAGES}"
-    if not (CGROUPS / "memory").is_dir():
-        return "real nodes need cgroup v1, which this machine does not have"
-    tried = subprocess.run(
-        ["unshare", "--net", "--mount", "--pid", "--fork", "true"], capture_output=True, check=False
-    )
-    return "" if tried.returncode == 0 else "this machine lets nobody make namespaces"
 
 
 class Node:
@@ -127,13 +101,7 @@ class Node:
     def _isolate(self) -> None:
         """Namespaces, and a part of the machine's cgroups."""
         node = self.layout
-        for name in CONTROLLERS:
-            above = CGROUPS / name
-            if above.is_dir():
-                (above / node.name).mkdir(exist_ok=True)
-        for file in ("cpuset.cpus", "cpuset.mems"):
-            given = (CGROUPS / "cpuset" / file).read_text()
-            (CGROUPS / "cpuset" / node.name / file).write_text(given)
+        make_cgroups(node.name)
         said = json.dumps({"node": as_json(node), "toleration_s": self.toleration_s})
         namespaces = ("--net", "--mount", "--pid", "--mount-proc", "--propagation", "private")
         with node.log("init").open("ab") as log:
@@ -217,8 +185,7 @@ class Node:
             self._outer = None
         if node.control is None:
             subprocess.run(["ip", "link", "delete", node.name], capture_output=True, check=False)
-        for above in CGROUPS.iterdir():  # kubelet made itself at home under all of them
-            _remove_cgroup(above / node.name)
+        remove_cgroups(node.name)
         shutil.rmtree(node.run, ignore_errors=True)
 
     # ------------------------------------------------------------ faults
@@ -337,17 +304,6 @@ def _answers(url: str) -> bool:
             return bool(answer.status == OK)
     except (OSError, urllib.error.URLError):
         return False
-
-
-def _remove_cgroup(folder: Path) -> None:
-    """From the leaves up; the kernel takes a moment to empty them."""
-    for _ in range(50):
-        if not folder.is_dir():
-            return
-        for path, _, _ in os.walk(folder, topdown=False):
-            with suppress(OSError):
-                Path(path).rmdir()
-        time.sleep(POLL_S / 2)
 
 
 def _run(*command: str) -> None:

@@ -12,8 +12,9 @@ import yaml
 
 from hack.admin import wait_for
 from hack.jobs import Job
-from hack.node.cluster import NodeError, why_not
+from hack.node.cluster import NodeError
 from hack.node.layout import default_layout
+from hack.node.machine import why_not
 from hack.node.plane import RealPlane
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
