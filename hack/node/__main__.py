@@ -7,6 +7,8 @@ python -m hack.node up [--two]    start it; prints where its kubeconfig is
 python -m hack.node down          end it
 python -m hack.node why-not       why this machine cannot have one; nothing when it can
 python -m hack.node packages      the packages of Debian that it needs
+
+ASCENDOP_NODE=NAME:NUMBER is another one, beside the one that it is otherwise.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def main() -> int:
     asked = parser.parse_args()
     try:
         return _do(asked.verb, two="two" in asked and asked.two)
-    except NodeError as error:
+    except (NodeError, ValueError) as error:
         print(f"node: {error}", file=sys.stderr)
         return 1
 

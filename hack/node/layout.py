@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,10 @@ from hack import tools
 API = "10.96.0.1"
 DNS = "10.96.0.10"
 SERVICES = "10.96.0.0/24"
+VARIABLE = "ASCENDOP_NODE"
+NAMED = re.compile(r"(?P<name>[a-z][a-z0-9]{0,13}):(?P<number>[0-9]{1,3})")
+"""A link of this name is in the machine's network, and the second node's has one letter more."""
+LARGEST = 254
 
 
 def images() -> Path:
@@ -104,7 +109,19 @@ def from_json(said: Mapping[str, Any]) -> Layout:
 
 
 def default_layout() -> Layout:
-    """The node of this work tree's owner: one for each user of the machine."""
+    """The node of this user; beside it another one may run, as ASCENDOP_NODE says.
+
+    Raises ValueError when nobody can have what it says.
+    """
     home = tools.cache().parent / "node"
-    name = os.environ.get("ASCENDOP_NODE", "ascendop0")
-    return Layout(name, home / "run", home / "store")
+    said = os.environ.get(VARIABLE, "")
+    if not said:
+        return Layout("ascendop0", home / "run", home / "store")
+    found = NAMED.fullmatch(said)
+    if not found or int(found["number"]) > LARGEST:
+        raise ValueError(
+            f"{VARIABLE} is {said!r}: NAME:NUMBER is wanted, with a name of up to 14 small letters "
+            f"and digits, and a number of up to {LARGEST}; a second node has the number after it"
+        )
+    name = found["name"]
+    return Layout(name, home / f"run-{name}", home / f"store-{name}", int(found["number"]))

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from pathlib import Path
-from typing import Self
+from typing import Self, TextIO
 
 from hack import tools
 from hack.admin import Admin
@@ -29,23 +30,47 @@ class RealPlane:
         self.node = Node(layout, toleration_s=toleration_s)
         self.server = layout.api
         self._token = ""
+        self._turn: TextIO | None = None
 
     def start(self) -> Self:
-        """On return it serves, and its node is Ready. Raises NodeError."""
-        self.node.up()
+        """On return it serves, and its node is Ready. Raises NodeError.
+
+        Whoever comes while another test has the node waits for its turn.
+        """
+        self._take_turn()
         try:
-            self._give_rights()
-            for file in (*tools.files("volcano-crds"), *sorted(CRDS.glob("*.yaml"))):
-                self.node.kubectl("apply", "--server-side", "-f", str(file))
-            self.node.kubectl("wait", "--for=condition=Established", "crd", "--all")
+            self.node.up()  # one that is up already is somebody's, and stays
+        except BaseException:
+            self._end_turn()
+            raise
+        try:
+            self._prepare()
         except BaseException:
             self.stop()
             raise
         return self
 
+    def _prepare(self) -> None:
+        self._give_rights()
+        for file in (*tools.files("volcano-crds"), *sorted(CRDS.glob("*.yaml"))):
+            self.node.kubectl("apply", "--server-side", "-f", str(file))
+        self.node.kubectl("wait", "--for=condition=Established", "crd", "--all")
+
     def stop(self) -> None:
         """End everything."""
         self.node.down()
+        self._end_turn()
+
+    def _take_turn(self) -> None:
+        file = self.node.layout.run.with_suffix(".lock")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._turn = file.open("w")
+        fcntl.flock(self._turn, fcntl.LOCK_EX)
+
+    def _end_turn(self) -> None:
+        if self._turn is not None:
+            self._turn.close()  # the kernel does it, too, when this process is killed
+            self._turn = None
 
     def __enter__(self) -> Self:
         return self.start()

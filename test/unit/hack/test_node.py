@@ -1,12 +1,12 @@
 # SPDX-FileCopyrightText: The ascendop authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""A node that does not come up says which part of it is to blame."""
+"""A node that does not come up says which part of it is to blame; no two share anything."""
 
 import pytest
 
 from hack.node.cluster import Node, NodeError, direct
-from hack.node.layout import Layout
+from hack.node.layout import Layout, default_layout
 
 
 @pytest.fixture
@@ -38,3 +38,21 @@ def test_no_proxy_stands_between_us_and_a_node(monkeypatch):
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert not [key for key in direct() if "proxy" in key.lower()]
+
+
+def test_another_node_can_run_beside_the_usual_one(monkeypatch):
+    monkeypatch.delenv("ASCENDOP_NODE", raising=False)
+    usual = default_layout()
+    monkeypatch.setenv("ASCENDOP_NODE", "mine:10")
+    other = default_layout()
+    assert (other.name, other.ip, other.pods) == ("mine", "10.253.10.2", "10.244.10.0/24")
+    nodes = [usual, usual.joined(), other, other.joined()]
+    for what in ("name", "run", "store", "ip", "pods"):
+        assert len({getattr(node, what) for node in nodes}) == len(nodes), what
+
+
+@pytest.mark.parametrize("said", ["mine", "mine:255", "fifteen-letters:1", "Mine:1", ":1", "a:-1"])
+def test_a_node_that_nobody_can_have_is_refused_with_what_is_wanted(monkeypatch, said):
+    monkeypatch.setenv("ASCENDOP_NODE", said)
+    with pytest.raises(ValueError, match=f"^ASCENDOP_NODE is '{said}': NAME:NUMBER is wanted"):
+        default_layout()
