@@ -3,10 +3,10 @@
 
 """A cluster of real nodes from the command line.
 
-python -m hack.node up [--two]    start it; prints where its kubeconfig is
-python -m hack.node down          end it
-python -m hack.node why-not       why this machine cannot have one; nothing when it can
-python -m hack.node packages      the packages of Debian that it needs
+python -m hack.node up [--two] [--image NAME ...]   start it; prints where its kubeconfig is
+python -m hack.node down                            end it
+python -m hack.node why-not                         why this machine cannot have one, if so
+python -m hack.node packages                        the packages of Debian that it needs
 
 ASCENDOP_NODE=NAME:NUMBER is another one, beside the one that it is otherwise.
 """
@@ -17,6 +17,7 @@ import argparse
 import sys
 
 from hack.node.cluster import Node, NodeError
+from hack.node.images import IMAGES
 from hack.node.layout import default_layout
 from hack.node.machine import PACKAGES, why_not
 
@@ -36,26 +37,38 @@ def main() -> int:
         made = verbs.add_parser(verb, help=does)
         if verb == "up":
             made.add_argument("--two", action="store_true", help="with a second node")
+            made.add_argument(
+                "--image",
+                action="append",
+                choices=sorted(IMAGES),
+                metavar="NAME",
+                default=[],
+                help="with this image, too",
+            )
     asked = parser.parse_args()
     try:
-        return _do(asked.verb, two="two" in asked and asked.two)
+        if asked.verb == "up":
+            return _up(two=asked.two, also=asked.image)
+        return _do(asked.verb)
     except (NodeError, ValueError) as error:
         print(f"node: {error}", file=sys.stderr)
         return 1
 
 
-def _do(verb: str, *, two: bool) -> int:
-    first = Node(default_layout())
-    second = Node(first.layout.joined())
+def _up(*, two: bool, also: list[str]) -> int:
+    layout = default_layout()
+    for one in (layout, layout.joined()) if two else (layout,):
+        Node(one).up().have(*also)
+    print(f"export KUBECONFIG={layout.kubeconfig()}")
+    return 0
+
+
+def _do(verb: str) -> int:
     match verb:
-        case "up":
-            first.up()
-            if two:
-                second.up()
-            print(f"export KUBECONFIG={first.layout.kubeconfig()}")
         case "down":
-            second.down()
-            first.down()
+            layout = default_layout()
+            Node(layout.joined()).down()
+            Node(layout).down()
         case "packages":
             print(PACKAGES)
         case "why-not" if reason := why_not():

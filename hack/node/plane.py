@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import fcntl
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TextIO
 
@@ -60,6 +62,16 @@ class RealPlane:
         """End everything."""
         self.node.down()
         self._end_turn()
+
+    @contextmanager
+    def joined(self) -> Iterator[Node]:
+        """A second node, for as long as the block lasts."""
+        second = Node(self.node.layout.joined()).up()
+        try:
+            yield second
+        finally:
+            second.down()
+            self.node.kubectl("delete", "node", second.layout.name, "--ignore-not-found")
 
     def _take_turn(self) -> None:
         file = self.node.layout.run.with_suffix(".lock")

