@@ -24,6 +24,8 @@ Answer = dict[str, Any]
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
 POLL_S = 0.1
+BUSY_S = 10.0
+"""For so long a server that is busy is asked again."""
 T = TypeVar("T")
 CLUSTER_WIDE = {
     "ClusterRole",
@@ -78,6 +80,10 @@ class Admin:
     ) -> Answer:
         """The decoded answer. Raises RefusedError; OSError when nobody answers."""
         status, answer = self.ask(method, path, body, content)
+        until = time.monotonic() + BUSY_S
+        while status == http.client.TOO_MANY_REQUESTS and time.monotonic() < until:
+            time.sleep(POLL_S)  # as for a moment after a CRD was changed
+            status, answer = self.ask(method, path, body, content)
         if status >= http.client.BAD_REQUEST:
             raise RefusedError(f"{method} {path}", status, answer)
         return answer
