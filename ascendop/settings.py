@@ -84,6 +84,12 @@ class Settings(BaseModel):
     """Whether pods of a job start together or not at all, by a PodGroup."""
     retry_grace_s: float = Field(default=30.0, ge=0, le=3600)
     """A pod failed, fault-retry-times is set, Volcano's NPU plug-in has no entry: Failed then."""
+    mpi_gang_scheduler: Literal["", "volcano"] = ""
+    """Scheduler that starts the pods of an MPIJob as a gang, by a PodGroup; none when empty."""
+    mpi_strict_parity: bool = False
+    """Whether an MPIJob gets only what mpi-operator makes, without our additions."""
+    cluster_domain: str = ""
+    """Put behind the host names of an MPIJob, e.g. cluster.local; short names when empty."""
     stop_survivors: bool = False
     """Whether running pods of a failed job go if it names no cleanPodPolicy; else they run on."""
     rank_table_dir: str = "/user/mindx-dl/ranktable"

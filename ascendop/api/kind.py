@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, cast
 
 from ascendop.api.job import Counts, ReplicaSpec, RunPolicy
+from ascendop.api.launch import Place, Seen, Shared
 from ascendop.api.life import Rule
 from ascendop.api.model import Model, Object
 from ascendop.api.observed import JobRow
@@ -150,6 +151,31 @@ class Words:
     """Services made are told by Events."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch(Generic[S]):
+    """A leader that is a batch/v1 Job: it retries by itself, and its end is the job's end.
+
+    The pods of the other roles only serve it. They are made once per slot and never judged; they
+    all share some objects that are kept as they should be for as long as the launcher has not
+    ended.
+    """
+
+    role: str
+    """Whose pod the Job makes; it has no slot of its own."""
+    manager: str
+    """Value of runPolicy.managedBy that means us."""
+    job_name: Callable[[str], str]
+    """Name of the Job, by that of the job."""
+    job: Callable[[JobView[S], Place], Object]
+    """The Job."""
+    pod: Callable[[JobView[S], PodSlot, Place], Object]
+    """A pod that serves it."""
+    shared: Callable[[JobView[S], Place, Seen], Sequence[Shared]]
+    """What all of them share, in the order in which it is made."""
+    waits: Callable[[JobView[S]], bool]
+    """The launcher is made, or let go on, only when all others are ready."""
+
+
 def no_problems(_row: JobRow, _spec: S, _replicas: Mapping[str, ReplicaSpec]) -> Sequence[Problem]:
     """A kind without rules of its own."""
     return ()
@@ -232,6 +258,10 @@ class JobKind(Generic[S]):
     counts: Callable[[JobView[S], str, Counts], Object] = plain_counts
     counts_terminating: bool = True
     """A running pod that is being deleted still counts as active; else as failed."""
+    launch: Launch[S] | None = None
+    """The leader is a batch/v1 Job, whose life replaces `rules`."""
+    bare_spec: bool = False
+    """A job without a spec is judged by `validate`, as one whose spec is empty."""
     attempts: bool = False
     """Lost pods come back as a new generation, which the version label and the limit count."""
     attempt_limit: Callable[[JobView[S]], int] = no_retry

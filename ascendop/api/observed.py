@@ -63,6 +63,8 @@ class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     node: str = ""
     npus: int = 0
     """Sum of the huawei.com/ requests of all containers."""
+    ready: bool = False
+    """Its Ready condition is true."""
     stuck: str = ""
     """What keeps the pod from starting: a container and why it waits, or that no node has room."""
     disrupted: str = ""
@@ -153,6 +155,52 @@ class _GroupSpec(msgspec.Struct, rename="camel"):
     min_task_member: dict[str, int] | None = None
     queue: str | None = None
     min_resources: dict[str, str | int | float] | None = None
+
+
+class LauncherView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A batch/v1 Job."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    owner_kind: str = ""
+    owner_name: str = ""
+    owner_uid: str = ""
+    deleting: bool = False
+    suspended: bool = False
+    started: str = ""
+    """status.startTime; while it stands the server lets nobody change the template."""
+    failed: int = 0
+    """Pods that failed."""
+    end: str = ""
+    """Complete or Failed; empty while it goes on."""
+    ended: str = ""
+    """When it did, RFC 3339, as far as that is known."""
+    reason: str = ""
+    message: str = ""
+    """Of the Failed condition."""
+    labels: tuple[str, ...] = ()
+    """Keys in its template; likewise the next two."""
+    annotations: tuple[str, ...] = ()
+    node_selector: tuple[str, ...] = ()
+
+
+class SharedView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A Service, ConfigMap or Secret beside the pods of a job; what is in it is not kept."""
+
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    owner_kind: str = ""
+    owner_name: str = ""
+    owner_uid: str = ""
+    deleting: bool = False
+    content: str = ""
+    """See builder.content."""
+    keys: tuple[str, ...] | None = None
+    """Names of its data, or of the labels it selects by; None when nobody can tell."""
 
 
 class QueueView(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -14,6 +14,7 @@ import msgspec
 
 from ascendop.api.kind import JobKind
 from ascendop.api.observed import GroupView, JobRow, PodView, QueueView
+from ascendop.app.beside import Beside, mirror_beside
 from ascendop.app.room import RoomCount
 from ascendop.apply.caches import Cache
 from ascendop.builder import labels as keys
@@ -140,6 +141,11 @@ class Mirror:
             )
             for name, kind in kinds.items()
         }
+        self.beside = (
+            mirror_beside(self._informer, names)
+            if any(kind.launch is not None for kind in kinds.values())
+            else Beside()
+        )
         self._listen()
 
     def _informer(
@@ -182,7 +188,8 @@ class Mirror:
     @property
     def rest(self) -> tuple[AnyInformer, ...]:
         """Served by every cluster, but we may lack the right to read them, and do without."""
-        return (self.priorities, self.clusterd, self.retries, *filter(None, [self.nodes]))
+        found = (self.priorities, self.clusterd, self.retries, *filter(None, [self.nodes]))
+        return (*found, *self.beside.all)
 
     def stores(self, has: Callable[[str], bool]) -> Stores:
         """What snapshots are taken of; `has` says whether an optional kind is usable."""
@@ -199,6 +206,9 @@ class Mirror:
             queues_known=lambda: has(QUEUES.name),
             priorities_known=self.priorities.synced.is_set,
             room=self._room_now,
+            launchers=self.beside.jobs,
+            shared=self.beside.stores,
+            launched_known=lambda: self.beside.known,
         )
 
     def _room_now(self) -> Room | None:
@@ -207,13 +217,16 @@ class Mirror:
 
     def caches(self) -> Mapping[Resource, Cache[Any]]:
         """Where the answers to our own writes go."""
-        written = (self.pods, self.services, self.groups, *self.jobs.values())
-        return {i.resource: Cache(i.store, self._all[i]) for i in written}
+        return {i.resource: Cache(i.store, self._all[i]) for i in self._written}
 
     def by_resource(self, resource: Resource) -> AnyInformer | None:
         """The informer of a resource that we write."""
-        written = (self.pods, self.services, self.groups, *self.jobs.values())
-        return next((i for i in written if i.resource == resource), None)
+        return next((i for i in self._written if i.resource == resource), None)
+
+    @property
+    def _written(self) -> tuple[AnyInformer, ...]:
+        children = (self.pods, self.services, self.groups, *self.beside.all)
+        return (*children, *self.jobs.values())
 
     def job_keys(self) -> list[Key]:
         """Every job there is. Costs as much as there are."""
@@ -226,7 +239,7 @@ class Mirror:
     # What wakes a job.
 
     def _listen(self) -> None:
-        for children in (self.pods, self.services, self.groups):
+        for children in (self.pods, self.services, self.groups, *self.beside.all):
             children.handle(self._child_changed)
         self.groups.handle(self._peer_changed)
         for name, informer in self.jobs.items():
@@ -275,6 +288,7 @@ class Mirror:
         echo: bool = False,
         eager: bool = False,
     ) -> None:
+        row = self.beside.launcher_of(row)
         if row.owner_kind in self._kinds:
             key = Key(row.owner_kind, row.namespace, row.owner_name)
             self._to.wake(key, priority=priority, calm=calm, echo=echo, eager=eager)

@@ -14,6 +14,7 @@ from random import Random  # noqa: TID251  the type of an argument
 from typing import Any, Final
 
 from ascendop.api.kind import never
+from ascendop.api.launch import SSH_KEYS, Place
 from ascendop.api.observed import JobRow
 from ascendop.app.causes import for_ever, primary
 from ascendop.app.census import PHASES, Census
@@ -23,9 +24,10 @@ from ascendop.app.mirror import AnyKind, Listeners, Mirror, resource_of
 from ascendop.app.workloads import NAME as WORKLOADS
 from ascendop.app.workloads import Workloads
 from ascendop.apply.events import EventRecorder
-from ascendop.apply.execute import Executor
+from ascendop.apply.execute import Executor, Maker
 from ascendop.apply.files import SharedDirectoryError
 from ascendop.apply.lists import PodLists
+from ascendop.apply.sshkeys import make_ssh_keys
 from ascendop.apply.tables import Tables
 from ascendop.backoff import Backoff
 from ascendop.clock import WallClock
@@ -97,8 +99,13 @@ class Operator:
         rng: Random,
         metrics: Metrics | None = None,
         tracer: Tracer | None = None,
+        make_keys: Maker = make_ssh_keys,
     ) -> None:
-        """Must be called on the loop that will run it. Raises UsageError for unknown kinds."""
+        """Must be called on the loop that will run it. Raises UsageError for unknown kinds.
+
+        make_keys:  makes the data of a Secret with ssh keys; the operating system's chance by
+                    default.
+        """
         self.metrics = metrics or Metrics()
         self.kinds = kinds_of(settings)
         self.synced = asyncio.Event()
@@ -132,11 +139,16 @@ class Operator:
             self.mirror.stores(self.capabilities.has),
             wall,
             gangs={
-                name: settings.enable_gang_scheduling and kind.gang_by_default
+                name: bool(settings.mpi_gang_scheduler)
+                if kind.launch is not None
+                else settings.enable_gang_scheduling and kind.gang_by_default
                 for name, kind in self.kinds.items()
             },
             retry_grace_s=settings.retry_grace_s,
             stop_survivors=settings.stop_survivors,
+            place=Place(
+                settings.cluster_domain, settings.mpi_gang_scheduler, settings.mpi_strict_parity
+            ),
         )
         self._controller = Controller(
             queue=self.queue,
@@ -147,6 +159,7 @@ class Operator:
                 settings.field_manager,
                 noted=self._written,
                 lists=PodLists(writer) if settings.pods_by_lists else None,
+                makers={SSH_KEYS: make_keys},
             ),
             tables=self._tables,
             recorder=JobEvents(self._recorder),

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import base64
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -39,9 +41,11 @@ from ascendop.kube.errors import (
     NotFoundError,
     RejectedError,
 )
-from ascendop.kube.resource import CONFIGMAPS, PODS, Key, Resource
+from ascendop.kube.resource import BATCH_JOBS, CONFIGMAPS, PODS, Key, Resource
 from ascendop.kube.verbs import Validation
 
+Maker = Callable[[], Mapping[str, bytes]]
+"""Makes the data of an object, such as keys; slow, and never on the loop."""
 Noted = Callable[[Key, Resource, str], None]
 """Told of every write that was answered: for which job, of what, and the version it has now."""
 
@@ -102,8 +106,11 @@ class Executor:
         *,
         noted: Noted,
         lists: PodLists | None = None,
+        makers: Mapping[str, Maker] | None = None,
     ) -> None:
+        """`makers` make the data of writes that are to be filled, by name."""
         self._client = client
+        self._makers = makers or {}
         self._lists = lists
         self._caches = caches
         self._manager = manager
@@ -217,9 +224,12 @@ class Executor:
 
     async def _patch(self, key: Key, write: Patch) -> _Answer | None:
         meta = {"uid": write.uid, "resourceVersion": write.version}
-        body = {**write.body, "metadata": {**write.body.get("metadata", {}), **meta}}
+        found = await self._filled(write.body, write.filled)
+        body = {**found, "metadata": {**found.get("metadata", {}), **meta}}
         try:
-            answer = await self._client.patch_bytes(write.resource, key.namespace, write.name, body)
+            answer = await self._client.patch_bytes(
+                write.resource, key.namespace, write.name, body, subresource=write.subresource
+            )
         except NotFoundError:
             cache = self._caches.get(write.resource)
             if write.resource.kind == key.kind or cache is None:
@@ -230,8 +240,8 @@ class Executor:
 
     async def _create(self, key: Key, write: Create) -> _Answer | None:
         # A user's template may be newer than the server; what we wrote ourselves may not be wrong.
-        known: Validation = "Warn" if write.resource == PODS else "Strict"
-        wanted = await with_old_address(self._client, write)
+        known: Validation = "Warn" if write.resource in {PODS, BATCH_JOBS} else "Strict"
+        wanted = await self._filled(await with_old_address(self._client, write), write.filled)
         try:
             answer = await self._client.create_bytes(write.resource, wanted, validation=known)
         except ExistsError:
@@ -240,6 +250,13 @@ class Executor:
         except RejectedError as error:
             raise address_taken(error, wanted) or error from error
         return self._wrote(key, write.resource, answer)
+
+    async def _filled(self, found: Object, name: str) -> Object:
+        if not name:
+            return found
+        made = await asyncio.to_thread(self._makers[name])
+        data = {key: base64.b64encode(value).decode() for key, value in made.items()}
+        return {**found, "data": {**(found.get("data") or {}), **data}}
 
     async def _delete(self, key: Key, write: Delete) -> _Answer | None:
         cache = self._caches.get(write.resource)
@@ -274,7 +291,7 @@ class Executor:
             body = await self._client.get_bytes(write.resource, key.namespace, write.name)
         except NotFoundError:
             raise NameTakenError(f"{what} has just gone", Claim.LEAVING) from None
-        taken = read_taken(body, write.object["metadata"])
+        taken = read_taken(body, write.object["metadata"], adopts=write.adopts)
         match taken.claim:
             case Claim.OURS if taken.hidden:
                 await self._find_again(key, write, taken)

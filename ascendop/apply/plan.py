@@ -14,7 +14,18 @@ from ascendop.kube.resource import Resource
 from ascendop.ranktable.table import NotReady
 
 StepName = Literal[
-    "attempt", "group", "services", "pods", "switch", "backup", "clean", "ungroup", "job", "ranks"
+    "attempt",
+    "group",
+    "services",
+    "pods",
+    "switch",
+    "backup",
+    "clean",
+    "ungroup",
+    "job",
+    "ranks",
+    "shared",
+    "launcher",
 ]
 
 
@@ -35,6 +46,10 @@ class Create:
     object: Object
     told: Told | None = None
     """A Service that pods know already comes back with the address that they were told."""
+    filled: str = ""
+    """Whose data it gets; they are made when it is, and no plan holds them."""
+    adopts: bool = True
+    """One that nobody owns is made ours; else it is in the way."""
 
     @property
     def name(self) -> str:
@@ -55,13 +70,16 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Merge patch of metadata, safe on a stale read by uid and resourceVersion."""
+    """Merge patch, safe on a stale read by uid and resourceVersion."""
 
     resource: Resource
     name: str
     uid: str
     version: str
     body: Object
+    subresource: str | None = None
+    filled: str = ""
+    """As for Create: these come to the data in the body."""
 
 
 @dataclass(frozen=True, slots=True)

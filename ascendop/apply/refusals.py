@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from ascendop.apply.address import AddressTakenError
-from ascendop.apply.plan import Failure, StepName, Write
+from ascendop.apply.plan import Create, Failure, StepName, Write
 from ascendop.apply.taken import Claim, NameTakenError
 from ascendop.kube.errors import ForbiddenError, NotFoundError, RejectedError
 
@@ -16,6 +16,7 @@ CHILD_CONFLICT: Final = "ChildConflict"
 ADDRESS_TAKEN: Final = "AddressTaken"
 ADDRESS_S: Final = 30.0  # another Service has it; somebody may delete that one, or the pods
 CONFLICT_S: Final = 5.0  # somebody may delete the object that is in the way
+CLASH_S: Final = 1.0  # likewise, where nothing tells when; from then on less and less often
 FORBIDDEN_S: Final = 30.0  # quota is given back by others, and rights by an administrator
 MISSING_S: Final = 5.0
 DENIED_S: Final = 30.0  # a webhook or a policy lets in tomorrow what it denies today
@@ -56,7 +57,9 @@ def _by_its_fields(error: RejectedError) -> bool:
 
 def _taken(step: StepName, write: Write, error: NameTakenError) -> Failure:
     if error.claim is Claim.FOREIGN:
-        return Failure(step, write, str(error), reason=CHILD_CONFLICT, retry_s=CONFLICT_S)
+        unseen = isinstance(write, Create) and not write.adopts
+        retry_s = CLASH_S if unseen else CONFLICT_S
+        return Failure(step, write, str(error), reason=CHILD_CONFLICT, retry_s=retry_s)
     leftover = error.claim is Claim.LEFTOVER
     return Failure(step, write, str(error), waits=True, leftover=leftover, retry_s=CONFLICT_S)
 

@@ -66,11 +66,12 @@ class _Owned(msgspec.Struct):
 _OWNED = msgspec.json.Decoder(_Owned)
 
 
-def read_taken(body: bytes, wanted: Object) -> Taken:
+def read_taken(body: bytes, wanted: Object, *, adopts: bool = True) -> Taken:
     """Judge an object of the server.
 
     body:    the object, as a GET answers it.
     wanted:  metadata of the child that was to be made, with its one owner.
+    adopts:  one that nobody owns may be made ours.
     """
     meta = _OWNED.decode(body).metadata
     owner: Object = wanted["ownerReferences"][0]
@@ -79,7 +80,7 @@ def read_taken(body: bytes, wanted: Object) -> Taken:
     whose = f"{controller['kind']} {controller['name']}" if controller else ""
     if controller is not None:
         claim = _owned_claim(meta, controller, owner)
-    elif (meta.labels or {}).get(keys.JOB_NAME) != owner["name"]:
+    elif not adopts or (meta.labels or {}).get(keys.JOB_NAME) != owner["name"]:
         claim = Claim.FOREIGN
     elif meta.deletion_timestamp is not None:
         claim = Claim.LEAVING
@@ -92,9 +93,9 @@ def read_taken(body: bytes, wanted: Object) -> Taken:
 
 
 def _differing(found: Mapping[str, str], wanted: Mapping[str, str]) -> Mapping[str, str]:
-    return {
-        key: wanted[key] for key in keys.IDENTITY if key in wanted and found.get(key) != wanted[key]
-    }
+    # What is no pod's has few labels, and all of them are there to find it by.
+    identity = keys.IDENTITY if keys.JOB_NAME in wanted else tuple(wanted)
+    return {key: wanted[key] for key in identity if key in wanted and found.get(key) != wanted[key]}
 
 
 def _owned_claim(meta: _Meta, controller: Object, owner: Object) -> Claim:

@@ -16,15 +16,25 @@ import msgspec
 import orjson
 
 from ascendop.api.kind import JobView
+from ascendop.api.launch import Place
 from ascendop.api.model import Object
-from ascendop.api.observed import GroupView, JobRow, ServiceView
+from ascendop.api.observed import (
+    GroupView,
+    JobRow,
+    LauncherView,
+    PodView,
+    ServiceView,
+    SharedView,
+)
 from ascendop.apply.plan import Apply, Create, Done, Plan, Written
 from ascendop.builder.ascend_env import CLUSTERD_DOMAIN
+from ascendop.builder.content import content_of
+from ascendop.builder.pod import GANG_SCHEDULER
 from ascendop.cli.files import Located, is_namespace, load_objects
 from ascendop.cli.unsayable import shown
 from ascendop.errors import InvalidJobError, UsageError
 from ascendop.kinds import AnyKind, load_kinds
-from ascendop.kube.resource import POD_GROUPS, PRIORITY_CLASSES, SERVICES
+from ascendop.kube.resource import BATCH_JOBS, POD_GROUPS, PODS, PRIORITY_CLASSES, SERVICES
 from ascendop.reconciler.decide import decide
 from ascendop.reconciler.snapshot import AnySnapshot, Snapshot, World
 from ascendop.reconciler.validate import parse_job
@@ -170,6 +180,7 @@ class Rendering:
             priorities=priorities,
             priorities_known=False,
             clusterd=self.clusterd,
+            place=Place(gang=GANG_SCHEDULER if self.gang else ""),
         )
 
 
@@ -208,9 +219,27 @@ def _with_answers(snapshot: AnySnapshot, plan: Plan) -> AnySnapshot:
                 case Create(resource=resource) if resource == SERVICES:
                     services = (*snapshot.services, _addressed(write.object))
                     snapshot = replace(snapshot, services=services)
+                case Create() if snapshot.kind.launch is not None:
+                    snapshot = _with_launched(snapshot, write)
                 case _:
                     pass
     return snapshot
+
+
+def _with_launched(snapshot: AnySnapshot, write: Create) -> AnySnapshot:
+    """Pods that serve a launcher get ready, and what is beside them is as it was made."""
+    launched, meta = snapshot.launched, write.object["metadata"]
+    head: Object = {"namespace": meta["namespace"], "name": write.name, "uid": "", "version": ""}
+    if write.resource == PODS:
+        pod = PodView(**head, owner_uid=JOB_UID, ready=True)
+        return replace(snapshot, pods=(*snapshot.pods, pod))
+    if write.resource == BATCH_JOBS:
+        suspended = bool(write.object["spec"].get("suspend"))
+        job = LauncherView(**head, owner_uid=JOB_UID, suspended=suspended)
+        return replace(snapshot, launched=replace(launched, job=job))
+    shared = SharedView(**head, owner_uid=JOB_UID, content=content_of(write.object))
+    found = {**launched.shared, str(write.object["kind"]): shared}
+    return replace(snapshot, launched=replace(launched, shared=found))
 
 
 def _admitted(group: Object) -> GroupView:

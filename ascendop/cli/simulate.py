@@ -26,6 +26,7 @@ from ascendop.clock import simulated
 from ascendop.errors import UsageError
 from ascendop.kube.resource import PODS, Object
 from ascendop.settings import Settings
+from ascendop.sim.batch import BatchJobs
 from ascendop.sim.faults import Faults
 from ascendop.sim.faults import Plan as FaultPlan
 from ascendop.sim.loop import JumpingLoop
@@ -159,7 +160,8 @@ async def _simulate(scenario: Scenario, located: list[Located]) -> int:
     settings = Settings(leader_elect=False, rank_table_dir="", health_listen="", metrics_listen="")
     async with house.operator(settings, wall) as operator:
         nodes = StagedNodes(house.client, wall=wall, rng=dice[4], sets=("", "finish"))
-        async with _running(nodes, Scheduler(house.client, wall=wall)):
+        jobs_of_kubernetes = BatchJobs(house.client, wall=wall)
+        async with _running(nodes, Scheduler(house.client, wall=wall), jobs_of_kubernetes):
             await house.gangs_may_wait()
             await house.apply(located)
             await _watch(house, operator, scenario.until_s)
@@ -207,9 +209,9 @@ def _write(pod: Object, outcome: str, after_s: float, code: int) -> None:
 
 
 @asynccontextmanager
-async def _running(nodes: StagedNodes, scheduler: Scheduler) -> AsyncIterator[None]:
+async def _running(*parts: StagedNodes | Scheduler | BatchJobs) -> AsyncIterator[None]:
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(nodes.run()), group.create_task(scheduler.run())]
+        tasks = [group.create_task(part.run()) for part in parts]
         try:
             yield
         finally:

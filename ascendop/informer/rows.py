@@ -243,6 +243,7 @@ def pod_row(pod: Pod, pool: Pool) -> PodView:
         ip=status.pod_ip,
         host_ip=pool(status.host_ip),
         node=pool(spec.node_name),
+        ready=_is_ready(status),
         npus=sum(map(_npus, spec.containers or ())),
         stuck=pool(_stuck(status)),
         disrupted=_disrupted(status),
@@ -297,6 +298,10 @@ STUCK: Final = {
     "CrashLoopBackOff": "CrashLoopBackOff",
 }
 """Reasons of a waiting container that seldom go by themselves, and what they are called here."""
+
+
+def _is_ready(status: PodStatus) -> bool:
+    return any(c.type == "Ready" and c.status == "True" for c in status.conditions or ())
 
 
 def _stuck(status: PodStatus) -> str:
@@ -476,18 +481,18 @@ W = TypeVar("W", bound=Whole)
 R = TypeVar("R", bound=Row)
 
 
-def _form(wire: type[W], row: Callable[[W, Pool], R]) -> StructForm[W, R]:
+def form(wire: type[W], row: Callable[[W, Pool], R]) -> StructForm[W, R]:
     """The row of an object of the wrong shape is that of one with nothing but its metadata."""
     return StructForm(wire, row, lambda meta, pool: row(wire(metadata=meta), pool))
 
 
 def pods_form() -> StructForm[Pod, PodView]:
     """How pods are cached; the other forms likewise."""
-    return _form(Pod, pod_row)
+    return form(Pod, pod_row)
 
 
 def services_form() -> StructForm[Service, ServiceView]:
-    return _form(Service, service_row)
+    return form(Service, service_row)
 
 
 def groups_form() -> StructForm[Group, GroupView]:
@@ -499,20 +504,20 @@ def _bare_group(meta: Meta, pool: Pool) -> GroupView:
 
 
 def queues_form() -> StructForm[Queue, QueueView]:
-    return _form(Queue, queue_row)
+    return form(Queue, queue_row)
 
 
 def nodes_form() -> StructForm[Node, NodeView]:
-    return _form(Node, node_row)
+    return form(Node, node_row)
 
 
 def priorities_form() -> StructForm[Priority, PriorityView]:
-    return _form(Priority, priority_row)
+    return form(Priority, priority_row)
 
 
 def retries_form() -> StructForm[Retries, RetriesView]:
-    return _form(Retries, retries_row)
+    return form(Retries, retries_row)
 
 
 def jobs_form() -> StructForm[Job, JobRow]:
-    return _form(Job, job_row)
+    return form(Job, job_row)

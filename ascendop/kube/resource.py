@@ -33,6 +33,8 @@ class Resource:
     plural: str
     kind: str
     namespaced: bool = True
+    view: str = ""
+    """Which of several caches keeps it, where not all of its objects are looked at alike."""
 
     @property
     def api_version(self) -> str:
@@ -74,6 +76,9 @@ PODS = Resource("", "v1", "pods", "Pod")
 SERVICES = Resource("", "v1", "services", "Service")
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SECRETS = Resource("", "v1", "secrets", "Secret")
+SHARED_SERVICES = Resource("", "v1", "services", "Service", view="shared")
+SHARED_CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", view="shared")
+"""Objects beside the pods of a job, found by their label `app`; Secrets are that only."""
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
 CORE_EVENTS = Resource("", "v1", "events", "Event")
@@ -91,6 +96,7 @@ PRIORITY_CLASSES = Resource(
 )
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
+BATCH_JOBS = Resource("batch", "v1", "jobs", "Job")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 VOLCANO_JOBS = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job")

@@ -38,6 +38,7 @@ from ascendop.reconciler.generation import attempt_step, generation
 from ascendop.reconciler.giveback import gives_back, rests_s
 from ascendop.reconciler.group import unfit, unheeded_s, wanted_group
 from ascendop.reconciler.hotswitch import HotSwitch, hot_switch, name_backup
+from ascendop.reconciler.launch import decide_launched
 from ascendop.reconciler.lives import (
     awake_status,
     of_this_life,
@@ -64,6 +65,8 @@ def decide(s: AnySnapshot) -> Plan:
     """What to do about this job now. Pure: the same snapshot gives the same plan."""
     if s.row.deleting:
         return Plan(nothing)  # owner references take the children along
+    if s.kind.launch is not None:
+        return decide_launched(s, s.kind.launch)
     if managed_by(s) not in OURS:
         return Plan(nothing)
     if s.finished:

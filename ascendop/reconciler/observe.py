@@ -6,20 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
 from ascendop.api.kind import JobKind, JobView
+from ascendop.api.launch import NOWHERE, Place, Seen
 from ascendop.api.observed import (
     GroupView,
     JobRow,
+    LauncherView,
     PodView,
     PriorityView,
     QueueView,
     RetriesView,
     ServiceView,
+    SharedView,
 )
 from ascendop.builder import labels as keys
 from ascendop.builder.ascend_env import CLUSTERD_DOMAIN
@@ -32,7 +35,7 @@ from ascendop.gang.scaling import Peer, service_of
 from ascendop.informer.store import Store
 from ascendop.kube.resource import Key
 from ascendop.reconciler.pods import slots
-from ascendop.reconciler.snapshot import AnySnapshot, Snapshot, World
+from ascendop.reconciler.snapshot import AnySnapshot, Launched, Snapshot, World
 from ascendop.reconciler.validate import parse_job
 
 OWNER: Final = "owner"
@@ -61,6 +64,11 @@ class Stores:
     queues_known: Callable[[], bool]
     priorities_known: Callable[[], bool]
     room: Callable[[], Room | None]
+    launchers: Store[LauncherView] | None = None
+    """Jobs of batch/v1; None where no kind has a launcher."""
+    shared: Mapping[str, Store[SharedView]] = field(default_factory=dict)
+    """What pods of one job share, by kind."""
+    launched_known: Callable[[], bool] = bool
 
 
 class Observer:
@@ -75,6 +83,7 @@ class Observer:
         gangs: Mapping[str, bool],
         retry_grace_s: float = 0.0,
         stop_survivors: bool = False,
+        place: Place = NOWHERE,
     ) -> None:
         """`gangs` says for each kind whether its pods start as a gang; the rest is World's."""
         self._kinds = kinds
@@ -83,6 +92,7 @@ class Observer:
         self._gangs = gangs
         self._retry_grace_s = retry_grace_s
         self._stop_survivors = stop_survivors
+        self._place = place
         self._parsed: dict[str, tuple[object, JobView[Any] | InvalidJobError]] = {}
         """By uid, with what it was parsed from: again when the job changes, not when a pod does."""
 
@@ -106,7 +116,8 @@ class Observer:
             group=group,
             world=self._world(kind, row, job, group),
             now=self._wall(),
-            held=self._held(kind, job, pods),
+            held=self._held(kind, job, pods) if kind.launch is None else frozenset(),
+            launched=self._launched(kind, row, job),
         )
 
     def forget(self, uid: str) -> None:
@@ -124,6 +135,32 @@ class Observer:
             job = error
         self._parsed[row.uid] = (facts, job)
         return job
+
+    def _launched(
+        self, kind: JobKind[Any], row: JobRow, job: JobView[Any] | InvalidJobError
+    ) -> Launched:
+        stores, launch = self._stores, kind.launch
+        if launch is None or stores.launchers is None:
+            return Launched()
+        found = stores.launchers.get(row.namespace, launch.job_name(row.name))
+        group = stores.groups.get(row.namespace, row.name)
+        return Launched(
+            known=stores.launched_known(),
+            job=found,
+            pods=tuple(stores.pods.by_index(OWNER, found.uid)) if found else (),
+            shared=self._shared(kind, job) if isinstance(job, JobView) else {},
+            alien_group=group is not None and group.owner_uid != row.uid,
+        )
+
+    def _shared(self, kind: JobKind[Any], job: JobView[Any]) -> Mapping[str, SharedView]:
+        assert kind.launch is not None  # noqa: S101  asked before
+        found = {}
+        for wanted in kind.launch.shared(job, self._place, Seen()):
+            what = wanted.object["kind"]
+            row = self._stores.shared[what].get(job.namespace, wanted.object["metadata"]["name"])
+            if row is not None:
+                found[what] = row
+        return found
 
     def _held(
         self, kind: JobKind[Any], job: JobView[Any] | InvalidJobError, pods: Sequence[PodView]
@@ -164,6 +201,7 @@ class Observer:
             retry_grace_s=self._retry_grace_s,
             stop_survivors=self._stop_survivors,
             room=stores.room(),
+            place=self._place,
         )
 
     def _queue(self, job: JobView[Any], group: GroupView | None) -> QueueView | None:

@@ -12,8 +12,17 @@ from typing import Any, Generic
 
 from ascendop.api.job import Condition
 from ascendop.api.kind import JobKind, JobView, S
+from ascendop.api.launch import NOWHERE, Place
 from ascendop.api.model import Object
-from ascendop.api.observed import GroupView, JobRow, PodView, QueueView, ServiceView
+from ascendop.api.observed import (
+    GroupView,
+    JobRow,
+    LauncherView,
+    PodView,
+    QueueView,
+    ServiceView,
+    SharedView,
+)
 from ascendop.apply.plan import Answer
 from ascendop.apply.standing import Standing
 from ascendop.errors import InvalidJobError
@@ -51,6 +60,24 @@ class World:
     """Running pods of a failed job that names no cleanPodPolicy go."""
     room: Room | None = None
     """What the nodes have and the queues hold; None where they cannot be read."""
+    place: Place = NOWHERE
+    """For jobs with a launcher."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """What a job with a launcher has beside its pods, whoever's the names may be."""
+
+    known: bool = True
+    """The caches of all of this are filled."""
+    job: LauncherView | None = None
+    """What has the name of the launcher's Job."""
+    pods: tuple[PodView, ...] = ()
+    """Of that Job."""
+    shared: Mapping[str, SharedView] = field(default_factory=dict)
+    """By kind."""
+    alien_group: bool = False
+    """Somebody else's PodGroup has the name of the job's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +100,8 @@ class Snapshot(Generic[S]):
     """Names of missing pods that others have, most often an earlier job of the same name."""
     table: Standing | None = None
     """How the rank table stood at the end of the last pass; None when nothing is known of it."""
+    launched: Launched = field(default_factory=Launched)
+    """Empty for kinds without a launcher."""
 
     conditions: tuple[Condition, ...] = field(init=False, repr=False, compare=False)
     """Of the status; parsed once, for every rule asks."""

@@ -56,12 +56,12 @@ def parse_job(kind: JobKind[S], row: JobRow) -> JobView[S]:
 
 
 def _parse_spec(kind: JobKind[S], row: JobRow) -> S:
-    if not row.spec:
+    if not row.spec and not kind.bare_spec:
         raise InvalidJobError([
             Problem("spec", "is missing", f"write the spec of the {kind.kind}", "InvalidSpecs")
         ])  # fmt: skip
     try:
-        return kind.spec.model_validate(_DECODER.decode(row.spec))
+        return kind.spec.model_validate(_DECODER.decode(row.spec or b"{}"))
     except ValidationError as error:
         raise InvalidJobError([
             Problem(

@@ -17,6 +17,7 @@ from ascendop.builder.names import RETRIES_CONFIG_MAP
 from ascendop.decorated.kinds import WORKLOADS
 from ascendop.kinds import AnyKind
 from ascendop.kube.resource import (
+    BATCH_JOBS,
     CONFIGMAPS,
     CORE_EVENTS,
     CRDS,
@@ -27,6 +28,7 @@ from ascendop.kube.resource import (
     PODS,
     PRIORITY_CLASSES,
     QUEUES,
+    SECRETS,
     SERVICES,
     Resource,
 )
@@ -66,6 +68,18 @@ WORKLOAD_CALLS: Final = tuple(
     Call("decorated", kind.resource, WATCH) for kind in WORKLOADS.values()
 )
 """An operator that may not make these runs jobs all the same."""
+_JOBS_STATUS: Final = Resource("batch", "v1", "jobs/status", "Job")
+LAUNCH_CALLS: Final = (
+    Call("informer", BATCH_JOBS, WATCH),
+    Call("informer", CONFIGMAPS, WATCH),
+    Call("informer", SECRETS, WATCH),
+    Call("apply", BATCH_JOBS, ("create", "patch")),
+    # A Job that is let go on may be changed only when its status says that it never started.
+    Call("apply", _JOBS_STATUS, ("patch",)),
+    Call("apply", CONFIGMAPS, ("create", "patch")),
+    Call("apply", SECRETS, ("create", "patch")),
+)
+"""For kinds with a launcher; without them other kinds are run all the same."""
 ALL_CALLS: Final = CALLS + WORKLOAD_CALLS
 LEADER_CALLS: Final = (
     Call("leader", LEASES, ("create", *WATCH, "patch", "update")),
@@ -90,10 +104,15 @@ def rules(calls: Iterable[Call], kinds: Iterable[AnyKind]) -> list[Object]:
     return _merged(wanted)
 
 
+def _calls(kinds: Mapping[str, AnyKind]) -> tuple[Call, ...]:
+    launches = any(kind.launch is not None for kind in kinds.values())
+    return ALL_CALLS + (LAUNCH_CALLS if launches else ())
+
+
 def cluster_rights(kinds: Mapping[str, AnyKind]) -> list[Object]:
     """For an operator of the whole cluster."""
     return [
-        _role("ClusterRole", NAME, [*rules(ALL_CALLS, kinds.values()), _retries()]),
+        _role("ClusterRole", NAME, [*rules(_calls(kinds), kinds.values()), _retries()]),
         _binding("ClusterRoleBinding", NAME, "ClusterRole", NAME),
     ]
 
@@ -105,8 +124,8 @@ def namespaced_rights(kinds: Mapping[str, AnyKind]) -> list[Object]:
     works with less: queues are not checked, priorities are not resolved, and a job that waits
     does not say how much is free.
     """
-    inside = (call for call in ALL_CALLS if call.resource.namespaced)
-    outside = (call for call in ALL_CALLS if not call.resource.namespaced)
+    inside = (call for call in _calls(kinds) if call.resource.namespaced)
+    outside = (call for call in _calls(kinds) if not call.resource.namespaced)
     readers = f"{NAME}-cluster-reader"
     return [
         _role("Role", NAME, rules(inside, kinds.values())),

@@ -39,7 +39,7 @@ def index_page(kinds: Mapping[str, AnyKind]) -> str:
             f"[{kind.kind}]({kind.kind.lower()}.md)",
             f"`{kind.api_version}`",
             ", ".join(f"`{name}`" for name in (kind.plural, *kind.short_names)),
-            f"`{kind.container}`",
+            _container(kind),
         )
         for kind in kinds.values()
     )
@@ -59,11 +59,16 @@ def kind_page(kind: AnyKind) -> str:
     )
 
 
+def _container(kind: AnyKind) -> str:
+    return f"`{kind.container}`" if kind.container else "the first"
+
+
 def _identity(kind: AnyKind) -> Iterator[tuple[str, str]]:
     yield "API version", f"`{kind.api_version}`"
     yield "names", ", ".join(f"`{n}`" for n in (kind.plural, kind.singular, *kind.short_names))
-    yield "main container", f"`{kind.container}`"
-    yield "default port", f"`{kind.port_name}` {kind.port}"
+    yield "main container", _container(kind)
+    if kind.port_name:
+        yield "default port", f"`{kind.port_name}` {kind.port}"
     yield "default restart policy", f"`{kind.restart_policy}`"
     yield "default clean-up", f"`{kind.clean_pod_policy}`"
     yield "gang scheduling", "unless switched off" if kind.gang_by_default else "if switched on"

@@ -14,6 +14,7 @@ from typing import Final, NoReturn
 from ascendop.backoff import Backoff
 from ascendop.clock import WallClock
 from ascendop.kube.client import Client
+from ascendop.sim.batch import BatchJobs
 from ascendop.sim.logfolder import LogFolder
 from ascendop.sim.loopback import Loopback
 from ascendop.sim.netns import Machine, missing_for_namespaces
@@ -49,6 +50,7 @@ class LocalNode:
         self._place = place
         self._specs = nodes
         self._scheduler = Scheduler(client, wall=wall)
+        self._batch = BatchJobs(client, wall=wall)
         self._processes = ProcessNodes(
             client, wall=wall, root=root, place=place, host_paths=host_paths, restart=restart
         )
@@ -73,6 +75,7 @@ class LocalNode:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._processes.run())
                 group.create_task(self._scheduler.run())
+                group.create_task(self._batch.run())
                 self.ready.set()
         finally:
             await self._place.close()

@@ -93,6 +93,7 @@ def places(differs: list[dict], count: int) -> list[Place]:
 
 
 # ---------------------------------------------------------------- the recordings' README
+EVICTED = 2  # entry in which a worker is evicted
 HOT_SWITCH_ENDS = 5  # entry in which the source is deleted
 BUDGET = 25  # events that client-go lets through per object
 REPEATED = re.compile(
@@ -421,6 +422,36 @@ def budget_survives(judge: Judge, d: Difference) -> str:
     return "ascendjob.md W-7: the budget survives the restart, and is spent" if fits else ""
 
 
+# mpijob.md W-02, W-04, W-06, W-10: likewise.
+def launcher_is_not_made(judge: Judge, d: Difference) -> str:
+    fits = (
+        judge.case == "mpijob/17-wait-for-workers-suspended"
+        and d.path == "status.replicaStatuses.Launcher"
+    )
+    return "mpijob.md W-02: no launcher is made before the workers are ready" if fits else ""
+
+
+def eviction_ends_it(judge: Judge, d: Difference) -> str:
+    fits = judge.case == "mpijob/15-worker-evicted" and d.entry >= EVICTED
+    return "mpijob.md W-04: the eviction is the end of the job" if fits else ""
+
+
+def nobody_sleeps_on(judge: Judge, d: Difference) -> str:
+    fits = (
+        judge.case == "mpijob/18-suspend-with-failed-worker-policy-running"
+        and d.path == "status.replicaStatuses.Worker.failed"
+    )
+    return "mpijob.md W-10: the worker that had failed comes back, too" if fits else ""
+
+
+def conflict_is_told(judge: Judge, d: Difference) -> str:
+    fits = judge.case == "mpijob/25-resource-conflict" and (
+        d.entry == 0 or d.path.startswith("status.conditions[Created]")
+    )
+    told = fits and d.path.startswith(("status.conditions", "status.replicaStatuses"))
+    return "mpijob.md W-06: Created is kept, and says what is in the way" if told else ""
+
+
 RULES: list[Callable[[Judge, Difference], str]] = [
     completion_time,
     stale_suspended,
@@ -436,4 +467,8 @@ RULES: list[Callable[[Judge, Difference], str]] = [
     first_loss_seen,
     backup_takes_over,
     budget_survives,
+    launcher_is_not_made,
+    eviction_ends_it,
+    nobody_sleeps_on,
+    conflict_is_told,
 ]

@@ -104,10 +104,78 @@ def restart_with_table(seen: list[Entry]) -> Iterator[Difference]:
     )
 
 
+def _there(entry: Entry, label: str) -> str:
+    return "there" if label in entry.objects else NONE
+
+
+def waits_asleep(seen: list[Entry]) -> Iterator[Difference]:
+    """mpijob.md W-02: the launcher is made when both workers are ready, and not before."""
+    for at, found in ((0, NONE), (1, NONE), (2, NONE), (3, "there")):
+        yield from _must(at, "Job ww-launcher", _there(seen[at], "Job/ww-launcher"), found)
+
+
+def evicted_for_good(seen: list[Entry]) -> Iterator[Difference]:
+    """mpijob.md W-04: Failed, with its time, and nothing that happens later changes it."""
+    for at in range(2, len(seen)):
+        failed = _condition(seen[at], "Failed")
+        yield from _must(at, "Failed", failed.get("status"), "True")
+        yield from _must(at, "its reason", failed.get("reason"), "MPIJobEvicted")
+        ended = seen[at].data["job"]["status"].get("completionTime")
+        yield from _must(at, "completionTime", ended, "T2")
+        job = seen[at].objects["Job/evi-launcher"]["spec"]
+        yield from _must(at, "suspended launcher", job.get("suspend"), wanted=True)
+
+
+def conflict_in_status(seen: list[Entry]) -> Iterator[Difference]:
+    """mpijob.md W-06: created once, and Created says what is in the way for as long as it is."""
+    text = 'Resource "clash" of Kind "" already exists and is not managed by MPIJob'
+    for at, said in ((0, text), (1, "MPIJob NS/clash is created.")):
+        created = _condition(seen[at], "Created")
+        yield from _must(at, "reason of Created", created.get("reason"), "MPIJobCreated")
+        yield from _must(at, "its message", created.get("message"), said)
+    yield from _must(0, "events MPIJobCreated", _told(seen, "MPIJobCreated"), 1)
+
+
+def nobody_left_asleep(seen: list[Entry]) -> Iterator[Difference]:
+    """mpijob.md W-10."""
+    pods = sorted(label for label in seen[3].objects if label.startswith("Pod/"))
+    yield from _must(3, "pods", ", ".join(pods), "")
+
+
+def only_the_tail_goes(seen: list[Entry]) -> Iterator[Difference]:
+    """mpijob.md W-01."""
+    label = next(label for label in sorted(seen[1].objects) if label.endswith("-worker-1"))
+    same = "replaced" if label in seen[2].replaced else _there(seen[2], label)
+    yield from _must(2, label, same, "there")
+
+
+def gang_without_launcher(seen: list[Entry]) -> Iterator[Difference]:
+    """mpijob.md W-03."""
+    yield from _must(0, "minMember", _group(seen[0])["minMember"], 2)
+    last = _group(seen[-1])["minMember"]
+    yield from _must(len(seen) - 1, "minMember", last, 3)
+
+
+def launcher_counts_once(seen: list[Entry]) -> Iterator[Difference]:
+    """mpijob.md W-28."""
+    yield from _must(0, "cpu", str(_group(seen[0])["minResources"]["cpu"]), "17")
+
+
+def _group(entry: Entry) -> dict:
+    return next(obj["spec"] for obj in entry.objects.values() if obj["kind"] == "PodGroup")
+
+
 BARE = '{"status":"initializing","version":"1.0"}'
 
 RIGHT: dict[str, Right] = {
     "ascendjob/05-sample-fault-retry": fault_retry,
     "ascendjob/34-hot-switch": hot_switch,
     "ascendjob/36-restart-running-with-table": restart_with_table,
+    "mpijob/15-worker-evicted": evicted_for_good,
+    "mpijob/17-wait-for-workers-suspended": waits_asleep,
+    "mpijob/18-suspend-with-failed-worker-policy-running": nobody_left_asleep,
+    "mpijob/19-raw-scale-down": only_the_tail_goes,
+    "mpijob/25-resource-conflict": conflict_in_status,
+    "mpijob/27-gang-wait-for-workers": gang_without_launcher,
+    "mpijob/28-gang-min-available": launcher_counts_once,
 }

@@ -30,6 +30,7 @@ OURS = {*load_kinds(), *(kind.resource.kind for kind in WORKLOADS.values())}
 FLAGS = {
     "": (),
     "--enableGangScheduling=false": ("--no-enable-gang-scheduling",),
+    "-gang-scheduling=volcano": ("--mpi-gang-scheduler=volcano",),
 }
 """What the original was started with, and what we are started with for it."""
 WIDTH = 160

@@ -111,7 +111,10 @@ def test_what_the_operator_would_warn_of_goes_to_standard_error(typed):
     )
 
 
-KNOWN = "write one of AscendJob (mindxdl.gitee.com/v1), PyTorchJob (kubeflow.org/v1)"
+KNOWN = (
+    "write one of AscendJob (mindxdl.gitee.com/v1), MPIJob (kubeflow.org/v2beta1), "
+    "PyTorchJob (kubeflow.org/v1)"
+)
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_a_kind_that_is_not_served_and_every_other_refusal_is_told_at_once(typed
     assert code == 2
     assert first == (
         f"ascendop: {file}, document 1: v1 Gadget is not served here; "
-        "job kinds are AscendJob, PyTorchJob"
+        "job kinds are AscendJob, MPIJob, PyTorchJob"
     )
     assert second.startswith(f"{file}, document 3: ")
     assert "spec.replicaSpecs.Master.replicas" in second
@@ -346,7 +346,7 @@ async def test_a_cluster_without_our_kinds(tmp_path):
     assert ended.returncode == 3
     assert sentence(err.decode()) == (
         f"none of the job kinds is installed on {address.url} "
-        "(ascendjobs.mindxdl.gitee.com, pytorchjobs.kubeflow.org); "
+        "(ascendjobs.mindxdl.gitee.com, mpijobs.kubeflow.org, pytorchjobs.kubeflow.org); "
         "kubectl apply --server-side -k manifests/ installs them"
     )
 

@@ -76,12 +76,28 @@ def test_the_operator_may_do_with_every_kind_what_it_does():
 
 
 def test_the_operator_may_not_make_config_maps_nor_read_secrets():
-    """field-reports:FR-093 ascendjob:W-38 ascendjob:W-50: nor delete or list Events."""
-    found = rights(cluster_rights(KINDS)[0])
+    """field-reports:FR-093 ascendjob:W-38 ascendjob:W-50: nor delete or list Events.
+
+    Where no kind has a launcher; see the next one for those.
+    """
+    plain = {name: kind for name, kind in KINDS.items() if kind.launch is None}
+    found = rights(cluster_rights(plain)[0])
     assert found["", "configmaps"] == {"get", "patch"}
     assert found["", "events"] <= {"create", "patch"}
     assert found["scheduling.volcano.sh", "queues"] <= {"get", "list", "watch"}
     assert ("", "secrets") not in found
+    assert not any("*" in verbs for verbs in found.values())
+
+
+def test_c57_w17_a_launcher_takes_these_rights_and_no_others():
+    """mpijob:W-17 mpijob:W-24: what was made is never deleted, and nothing is replaced as a whole.
+
+    Secrets are listed by their metadata alone, for which there is no right of its own.
+    """
+    found = rights(cluster_rights(KINDS)[0])
+    assert found["batch", "jobs/status"] == {"patch"}
+    for group, plural in (("batch", "jobs"), ("", "configmaps"), ("", "secrets")):
+        assert found[group, plural] == {"create", "get", "list", "patch", "watch"}
     assert not any("*" in verbs for verbs in found.values())
 
 

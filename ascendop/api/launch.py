@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""What a job is made of whose leader is a batch/v1 Job: objects that its pods share, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ascendop.api.model import Object
+
+SSH_KEYS: Final = "ssh-keys"
+"""Data that are made by whoever makes the object: a key pair, which no plan ever holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the pods have to know of the cluster that they run in."""
+
+    domain: str = ""
+    """Put behind host names; empty for names that the search list completes."""
+    gang: str = ""
+    """The scheduler that starts the pods as a gang; empty for pods that start one by one."""
+    strict: bool = False
+    """Only what the original makes, without what we add to it."""
+
+
+NOWHERE: Final = Place()
+"""Of an operator that runs no kind with a launcher."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """An object that all pods of a job share."""
+
+    object: Object
+    """As it should be."""
+    filled: str = ""
+    """Whose data it gets when it is made: SSH_KEYS; its own when empty."""
+    keys: tuple[str, ...] = ()
+    """Of the data that it is filled with: while it has just these, they are left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a launcher is told of the pods that serve it."""
+
+    running: tuple[str, ...] = ()
+    """Names of those that run and are not on their way out, in order of names."""

@@ -1,0 +1,102 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The informers of what a job with a launcher has beside its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from ascendop.api.observed import LauncherView, SharedView
+from ascendop.informer import launch_rows
+from ascendop.informer.informer import Informer
+from ascendop.informer.represent import StructForm
+from ascendop.informer.store import Store
+from ascendop.kube.resource import (
+    BATCH_JOBS,
+    SECRETS,
+    SHARED_CONFIGMAPS,
+    SHARED_SERVICES,
+    Resource,
+    Scope,
+)
+
+APP: Final = "app"
+"""The label that Services, ConfigMaps and Secrets of such a job have, and no other."""
+
+
+class Make(Protocol):
+    """Makes an informer of a mirror."""
+
+    def __call__(
+        self,
+        resource: Resource,
+        form: StructForm[Any, Any],
+        scopes: tuple[Scope, ...],
+        name: str,
+        *,
+        owned: bool = False,
+    ) -> Informer[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Empty where no kind has a launcher."""
+
+    launchers: Informer[LauncherView] | None = None
+    """Jobs of batch/v1, whoever's: one of somebody else's may have the name of ours."""
+    shared: Mapping[str, Informer[SharedView]] = field(default_factory=dict)
+    """What the pods of one job share, by kind."""
+
+    @property
+    def all(self) -> tuple[Informer[Any], ...]:
+        return () if self.launchers is None else (self.launchers, *self.shared.values())
+
+    @property
+    def known(self) -> bool:
+        """All of them are filled."""
+        return all(informer.synced.is_set() for informer in self.all)
+
+    @property
+    def jobs(self) -> Store[LauncherView] | None:
+        return None if self.launchers is None else self.launchers.store
+
+    @property
+    def stores(self) -> Mapping[str, Store[SharedView]]:
+        return {kind: informer.store for kind, informer in self.shared.items()}
+
+    def launcher_of(self, row: Any) -> Any:  # noqa: ANN401  a child
+        """The Job of a launcher's pod, in the place of the pod; else the child itself.
+
+        A Job that is not there yet wakes its job when it comes.
+        """
+        if row.owner_kind != BATCH_JOBS.kind or self.launchers is None:
+            return row
+        job = self.launchers.store.get(row.namespace, row.owner_name)
+        return job if job is not None and job.uid == row.owner_uid else row
+
+
+def mirror_beside(make: Make, names: Sequence[str | None]) -> Beside:
+    """The informers, in these namespaces. Of Secrets only the metadata ever come."""
+
+    def scopes(**more: Any) -> tuple[Scope, ...]:  # noqa: ANN401  a Scope's
+        return tuple(Scope(name, **more) for name in names)
+
+    return Beside(
+        make(BATCH_JOBS, launch_rows.launchers_form(), scopes(), "launchers", owned=True),
+        {
+            found.kind: make(
+                found,
+                form,
+                scopes(labels=APP, metadata_only=found == SECRETS),
+                f"shared {found.plural}",
+            )
+            for found, form in (
+                (SHARED_SERVICES, launch_rows.shared_services_form()),
+                (SHARED_CONFIGMAPS, launch_rows.shared_configs_form()),
+                (SECRETS, launch_rows.secrets_form()),
+            )
+        },
+    )

@@ -1,0 +1,88 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""The PodGroup of a job with a launcher: one launcher, and as many workers as have to fit with it.
+
+Source: mpi-operator 0.8.2; mpijob.md 3.6.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ascendop.api.job import ReplicaSpec, SchedulingPolicy
+from ascendop.api.kind import JobView, S
+from ascendop.api.model import Object
+from ascendop.builder.npus import containers, effective_requests
+from ascendop.gang.resources import Amounts, amounts, countable, total
+from ascendop.kube.resource import POD_GROUPS
+
+QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
+"""On a job that names no queue in its scheduling policy."""
+
+
+def launched_group(job: JobView[S], launcher: str, *, withheld: bool) -> Object:
+    """Our fields of Volcano's PodGroup, for server-side apply.
+
+    withheld:  the launcher is not there before its workers are ready, so the gang is not to wait
+               for it; what it needs is counted all the same.
+    Raises:    QuantityError, when a template asks for an amount that cannot be read.
+    """
+    policy = job.run_policy.scheduling_policy or SchedulingPolicy()
+    members = job.total if policy.min_available is None else policy.min_available
+    served = sum(replica.count for role, replica in job.replicas.items() if role != launcher)
+    spec: Object = {"minMember": min(members, served) if withheld and served else members}
+    queue = policy.queue or job.annotations.get(QUEUE_ANNOTATION)
+    priority = policy.priority_class or _priority(job, launcher)
+    resources = _resources(job, launcher, members, policy)
+    for key, found in (("queue", queue), ("priorityClassName", priority)):
+        if found:
+            spec[key] = found
+    if resources is not None:
+        spec["minResources"] = resources
+    return {
+        "apiVersion": POD_GROUPS.api_version,
+        "kind": POD_GROUPS.kind,
+        "metadata": {
+            "name": job.name,
+            "namespace": job.namespace,
+            "ownerReferences": [job.owner],
+        },
+        "spec": spec,
+    }
+
+
+def _priority(job: JobView[S], launcher: str) -> str:
+    named = {
+        role: str(replica.pod_spec.get("priorityClassName") or "")
+        for role, replica in job.replicas.items()
+    }
+    others = (name for role, name in named.items() if role != launcher and name)
+    return named.get(launcher) or next(others, "")
+
+
+def _resources(
+    job: JobView[S], launcher: str, members: int, policy: SchedulingPolicy
+) -> dict[str, str] | None:
+    """What the members need: the launcher always once, and so many of the others as are left.
+
+    The original counts the launcher as often as there are members where workers outrank it.
+    Source:  mpijob.md W-28.
+    """
+    if policy.min_resources is not None:
+        return countable(amounts(policy.min_resources))
+    if members == 0:
+        return None
+    parts, left = [], members
+    for role in sorted(job.replicas, key=lambda role: role != launcher):
+        replica = job.replicas[role]
+        count = min(left, replica.count)
+        left -= count
+        parts.append({name: each * count for name, each in _pod(replica).items()})
+    return countable(total(parts))
+
+
+def _pod(replica: ReplicaSpec) -> Amounts:
+    """What its containers ask for: request, or else limit."""
+    found = [amounts(effective_requests(c)) for c in containers(replica.pod_spec)]
+    return total(found)

@@ -1,0 +1,323 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""A job whose leader is a batch/v1 Job: what is to be done about it, in one pass.
+
+The pods that serve the launcher are made once per slot and never judged: the launcher's own end is
+the job's, and its Job does all retries. What pods share is kept as it should be until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ascendop.api.kind import JobView, Launch, PodSlot
+from ascendop.api.launch import Seen, Shared
+from ascendop.api.model import Object
+from ascendop.api.observed import LauncherView, PodView, SharedView
+from ascendop.apply.plan import (
+    Apply,
+    Create,
+    Delete,
+    Patch,
+    Plan,
+    Step,
+    Write,
+    nothing,
+    with_writes,
+)
+from ascendop.builder.content import content_of
+from ascendop.errors import InvalidJobError
+from ascendop.gang.drift import group_drift
+from ascendop.gang.launched import launched_group
+from ascendop.kube.resource import (
+    BATCH_JOBS,
+    POD_GROUPS,
+    PODS,
+    SECRETS,
+    SHARED_CONFIGMAPS,
+    SHARED_SERVICES,
+)
+from ascendop.reconciler.launch_says import (
+    Said,
+    conflicting,
+    ended_for_good,
+    evicted,
+    is_final,
+    ready,
+    refusing,
+)
+from ascendop.reconciler.pods import slots
+from ascendop.reconciler.refuse import managed_by
+from ascendop.reconciler.snapshot import AnySnapshot
+
+LOOK_S: Final = 1.0
+"""Until the caches are filled; they do not tell when they are."""
+TAKEN_S: Final = 5.0
+"""Somebody may delete what is in the way."""
+_RESOURCES: Final = {
+    "Service": SHARED_SERVICES,
+    "ConfigMap": SHARED_CONFIGMAPS,
+    "Secret": SECRETS,
+}
+
+
+def decide_launched(s: AnySnapshot, launch: Launch[Any]) -> Plan:
+    """What to do about a job with a launcher now. Pure."""
+    if managed_by(s) not in {None, "", launch.manager}:
+        return Plan(nothing)
+    if not s.launched.known:
+        return Plan(nothing, again_after_s=LOOK_S)
+    if isinstance(s.job, InvalidJobError):
+        return Plan(refusing(s, s.job))
+    if ended_for_good(s):
+        return _Pass(s, s.job, launch).after_the_end()
+    return _Pass(s, s.job, launch).plan()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """One pass over a job that can run."""
+
+    s: AnySnapshot
+    job: JobView[Any]
+    launch: Launch[Any]
+
+    @property
+    def _launcher(self) -> LauncherView | None:
+        return self.s.launched.job
+
+    @property
+    def _suspended(self) -> bool:
+        return bool(self.job.run_policy.suspend)
+
+    @property
+    def _grouped(self) -> bool:
+        return bool(self.s.world.gang and self.s.world.groups_served)
+
+    @property
+    def _slots(self) -> tuple[PodSlot, ...]:
+        """Of the pods that serve the launcher."""
+        return tuple(slot for slot in slots(self.s.kind, self.job) if slot.role != self.launch.role)
+
+    def after_the_end(self) -> Plan:
+        """Pods by policy; what else there is stays until the job is deleted. Twice it is nothing.
+
+        A launcher that goes on although the job has failed, because workers were evicted, ends.
+        """
+        policy = self.job.run_policy.clean_pod_policy or "None"
+        pods = [
+            self._gone(pod, as_seen=policy == "Running")
+            for pod in self.s.pods
+            if not pod.deleting
+            if policy == "All" or (policy == "Running" and pod.phase in {"Running", "Pending", ""})
+        ]
+        steps = with_writes(
+            Step("launcher", tuple(self._stopped())),
+            Step("clean", tuple(pods)),
+            Step("ungroup", tuple(self._ungroup())),
+        )
+        said = Said(self.s, self.job, self.launch, ())
+        return Plan(said.cleaned(policy), steps, destructive=bool(steps))
+
+    def plan(self) -> Plan:
+        launcher = self._launcher
+        if launcher is not None and launcher.owner_uid != self.s.row.uid:
+            # Before anything is made: the job cannot run with it.
+            return Plan(conflicting(self.s, launcher.name), again_after_s=TAKEN_S)
+        if launcher is not None and launcher.end:
+            return self._with(self._put_to_sleep() if self._suspended else (), pods=())
+        if self._lost:
+            return self._with((), pods=(), lost=True)
+        if self.s.launched.alien_group and self._grouped and not self._suspended:
+            made = self._shared()
+            text = self.job.name
+            return Plan(conflicting(self.s, text, "PodGroup"), tuple(made), again_after_s=TAKEN_S)
+        return self._living(launcher)
+
+    def _living(self, launcher: LauncherView | None) -> Plan:
+        if self._suspended:
+            align = Step("launcher", tuple(self._launched(launcher)))
+            return self._with((*self._shared(), align, *self._put_to_sleep()), pods=())
+        if launcher is not None and launcher.suspended and launcher.started and self._let_go:
+            # The server lets nobody change the template of a Job that has been started; of one
+            # that says so no more it does, and the next pass, which knows its version, does it.
+            unset = {"status": {"startTime": None}}
+            patch = Patch(
+                BATCH_JOBS,
+                launcher.name,
+                launcher.uid,
+                launcher.version,
+                unset,
+                subresource="status",
+            )
+            steps = (*self._shared(), *self._serving(), Step("launcher", (patch,)))
+            return Plan(
+                Said(self.s, self.job, self.launch, self._slots).not_yet,
+                with_writes(*steps),
+                destructive=self._removes,
+                at_once=True,
+            )
+        made = Step("launcher", tuple(self._launched(launcher)))
+        return self._with((*self._shared(), *self._serving(), made), pods=self._slots)
+
+    def _with(self, steps: Sequence[Step], *, pods: Sequence[PodSlot], lost: bool = False) -> Plan:
+        said = Said(self.s, self.job, self.launch, tuple(pods), lost=lost)
+        kept = with_writes(*steps)
+        destroys = lost or any(isinstance(w, Delete) for step in kept for w in step.writes)
+        fails = bool(pods and evicted(self._pods_in(pods)))
+        return Plan(said.usual, kept, destructive=destroys or fails)
+
+    # What there should be.
+
+    @property
+    def _lost(self) -> bool:
+        """The Job is gone by its own TTL, and nobody has seen its end: not to be run again."""
+        ttl = self.job.run_policy.ttl_seconds_after_finished
+        ran = any(c.type == "Running" and c.status == "True" for c in self.s.conditions)
+        return self._launcher is None and ttl is not None and ran
+
+    @property
+    def _let_go(self) -> bool:
+        """Whether the launcher may run by now."""
+        return not self.launch.waits(self.job) or ready(self._slots, self.s.pods)
+
+    def _shared(self) -> Iterator[Step]:
+        running = sorted(
+            pod.name for pod in self.s.pods if pod.phase == "Running" and not pod.deleting
+        )
+        seen = Seen(tuple(running))
+        for wanted in self.launch.shared(self.job, self.s.world.place, seen):
+            found = self.s.launched.shared.get(wanted.object["kind"])
+            write = _kept(wanted, found, self.s.row.uid)
+            if write is not None:
+                yield Step("shared", (write,))
+
+    def _serving(self) -> Iterator[Step]:
+        """PodGroup, pods that are too many, pods that are missing; these in the order of slots."""
+        yield Step("group", tuple(self._group()))
+        names = {slot.name for slot in self._slots}
+        # Without the role there is nothing to count: what is left of it is nobody's business.
+        surplus = (
+            [self._gone(pod) for pod in self.s.pods if pod.name not in names and not pod.deleting]
+            if names
+            else []
+        )
+        yield Step("clean", tuple(surplus))
+        there = {pod.name for pod in self.s.pods}
+        place = self.s.world.place
+        missing = (slot for slot in self._slots if slot.name not in there)
+        pods = [
+            Create(PODS, self.launch.pod(self.job, slot, place), adopts=False) for slot in missing
+        ]
+        yield Step("pods", tuple(pods))
+
+    @property
+    def _removes(self) -> bool:
+        names = {slot.name for slot in self._slots}
+        return bool(names) and any(pod.name not in names for pod in self.s.pods)
+
+    def _pods_in(self, wanted: Sequence[PodSlot]) -> list[PodView]:
+        names = {slot.name for slot in wanted}
+        return [pod for pod in self.s.pods if pod.name in names]
+
+    def _group(self) -> Iterator[Apply]:
+        if not self._grouped:
+            return
+        withheld = self.launch.waits(self.job) and self._launcher is None and not self._let_go
+        want = launched_group(self.job, self.launch.role, withheld=withheld)
+        if self.s.group is None:
+            yield Apply(POD_GROUPS, want)
+        elif group_drift(self.s.group, want):
+            seen = {"resourceVersion": self.s.group.version}
+            yield Apply(POD_GROUPS, {**want, "metadata": {**want["metadata"], **seen}})
+
+    def _launched(self, launcher: LauncherView | None) -> Iterator[Write]:
+        """The Job as it should be: made, put to sleep, or let go on."""
+        if launcher is None:
+            if not self.launch.waits(self.job) or (not self._suspended and self._let_go):
+                yield Create(BATCH_JOBS, self._new_job(), adopts=False)
+        elif self._suspended and not launcher.suspended:
+            yield _patch(launcher, {"spec": {"suspend": True}})
+        elif not self._suspended and launcher.suspended and self._let_go:
+            yield _patch(launcher, {"spec": self._resumed(launcher)})
+
+    def _new_job(self) -> Object:
+        job = self.launch.job(self.job, self.s.world.place)
+        if self._suspended:
+            job["spec"]["suspend"] = True
+        return job
+
+    def _resumed(self, launcher: LauncherView) -> Object:
+        """What a queue has decided while the job slept: marks are added, where it runs is set."""
+        template = self.launch.job(self.job, self.s.world.place)["spec"]["template"]
+        meta, spec = template["metadata"], template["spec"]
+        wanted = spec.get("nodeSelector") or {}
+        gone = dict.fromkeys(key for key in launcher.node_selector if key not in wanted)
+        return {
+            "suspend": False,
+            "template": {
+                "metadata": {key: meta[key] for key in ("labels", "annotations") if key in meta},
+                "spec": {
+                    "nodeSelector": {**gone, **wanted},
+                    "tolerations": spec.get("tolerations") or None,
+                    "schedulingGates": spec.get("schedulingGates") or None,
+                },
+            },
+        }
+
+    # What there should not be.
+
+    def _put_to_sleep(self) -> tuple[Step, ...]:
+        """No pod stays, whatever has become of it: one that has failed would never come back."""
+        pods = [self._gone(pod) for pod in self.s.pods if not pod.deleting]
+        return Step("clean", tuple(pods)), Step("ungroup", tuple(self._ungroup()))
+
+    def _stopped(self) -> Iterator[Write]:
+        launcher = self._launcher
+        if launcher is not None and launcher.owner_uid == self.s.row.uid:
+            goes_on = not launcher.end and not launcher.suspended and not launcher.deleting
+            if goes_on and is_final(self.s.conditions, "Failed"):
+                yield _patch(launcher, {"spec": {"suspend": True}})
+
+    def _ungroup(self) -> Iterator[Delete]:
+        group = self.s.group
+        if group is not None and not group.deleting:
+            yield Delete(POD_GROUPS, group.name, group.uid, told=False)
+
+    def _gone(self, pod: PodView, *, as_seen: bool = False) -> Delete:
+        return Delete(PODS, pod.name, pod.uid, pod.version if as_seen else "", told=False)
+
+
+def _patch(launcher: LauncherView, body: Object) -> Patch:
+    return Patch(BATCH_JOBS, launcher.name, launcher.uid, launcher.version, body)
+
+
+def _kept(wanted: Shared, found: SharedView | None, owner: str) -> Write | None:
+    """The write that makes a shared object what it should be; None when it is."""
+    obj = wanted.object
+    resource = _RESOURCES[obj["kind"]]
+    if found is None or found.owner_uid != owner or found.deleting:
+        # One that is somebody else's is in the way, and making it finds out whose it is.
+        return Create(resource, obj, filled=wanted.filled, adopts=False)
+    if wanted.filled:
+        if found.keys is None or set(found.keys) == set(wanted.keys):
+            return None
+        body: Object = {"data": _without(found, wanted.keys)}
+    elif found.content == content_of(obj):
+        return None
+    elif obj["kind"] == "Service":
+        spec = obj["spec"]
+        selector = {**_without(found, spec["selector"]), **spec["selector"]}
+        ready_only = spec["publishNotReadyAddresses"]
+        body = {"spec": {"selector": selector, "publishNotReadyAddresses": ready_only}}
+    else:
+        body = {"data": {**_without(found, obj["data"]), **obj["data"]}}
+    return Patch(resource, found.name, found.uid, found.version, body, filled=wanted.filled)
+
+
+def _without(found: SharedView, wanted: Sequence[str] | Object) -> Object:
+    """What takes away the keys that are too many, in a merge patch."""
+    return dict.fromkeys(key for key in found.keys or () if key not in wanted)
