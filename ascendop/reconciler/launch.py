@@ -19,6 +19,7 @@ from ascendop.api.model import Object
 from ascendop.api.observed import LauncherView, PodView, SharedView
 from ascendop.apply.plan import (
     Apply,
+    Concluder,
     Create,
     Delete,
     Patch,
@@ -30,6 +31,7 @@ from ascendop.apply.plan import (
 )
 from ascendop.builder.content import content_of
 from ascendop.errors import InvalidJobError
+from ascendop.gang.admission import NOT_SERVED, NOT_SERVED_TEXT
 from ascendop.gang.drift import group_drift
 from ascendop.gang.launched import launched_group
 from ascendop.kube.resource import (
@@ -45,6 +47,7 @@ from ascendop.reconciler.launch_says import (
     conflicting,
     ended_for_good,
     evicted,
+    held,
     is_final,
     ready,
     refusing,
@@ -94,10 +97,6 @@ class _Pass:
         return bool(self.job.run_policy.suspend)
 
     @property
-    def _grouped(self) -> bool:
-        return bool(self.s.world.gang and self.s.world.groups_served)
-
-    @property
     def _slots(self) -> tuple[PodSlot, ...]:
         """Of the pods that serve the launcher."""
         return tuple(slot for slot in slots(self.s.kind, self.job) if slot.role != self.launch.role)
@@ -131,11 +130,16 @@ class _Pass:
             return self._with(self._put_to_sleep() if self._suspended else (), pods=())
         if self._lost:
             return self._with((), pods=(), lost=True)
-        if self.s.launched.alien_group and self._grouped and not self._suspended:
-            made = self._shared()
-            text = self.job.name
-            return Plan(conflicting(self.s, text, "PodGroup"), tuple(made), again_after_s=TAKEN_S)
+        if self.s.world.gang and not self._suspended:
+            if not self.s.world.groups_served:
+                return self._held(held(self.s, NOT_SERVED, NOT_SERVED_TEXT))
+            if self.s.launched.alien_group:
+                return self._held(conflicting(self.s, self.job.name, "PodGroup"))
         return self._living(launcher)
+
+    def _held(self, says: Concluder) -> Plan:
+        """No pod is made; what all of them will share is."""
+        return Plan(says, with_writes(*self._shared()), again_after_s=TAKEN_S)
 
     def _living(self, launcher: LauncherView | None) -> Plan:
         if self._suspended:
@@ -224,7 +228,7 @@ class _Pass:
         return [pod for pod in self.s.pods if pod.name in names]
 
     def _group(self) -> Iterator[Apply]:
-        if not self._grouped:
+        if not self.s.world.gang:
             return
         withheld = self.launch.waits(self.job) and self._launcher is None and not self._let_go
         want = launched_group(self.job, self.launch.role, withheld=withheld)

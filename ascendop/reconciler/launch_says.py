@@ -115,13 +115,18 @@ def _fix(text: str) -> str:
 
 def conflicting(s: AnySnapshot, name: str, kind: str = "") -> Concluder:
     """Somebody else's object has a name that the job needs."""
+    return held(s, "ErrResourceExists", _taken(name, kind))
+
+
+def held(s: AnySnapshot, reason: str, text: str) -> Concluder:
+    """The job cannot go on, and Created says why; that is told when it is news."""
 
     def conclude(done: Done) -> Conclusion:
         book = _Book(s, _begun(s))
-        text = _taken(name, kind)
-        note = EventNote("Warning", "ErrResourceExists", text, "Create")
         after = with_message(book.conditions, "Created", text, s.now)
-        events = (*book.events, *_refusals(s, done.failures), note)
+        note = EventNote("Warning", reason, text, "Create")
+        told = (note,) if after != book.conditions else ()
+        events = (*book.events, *_refusals(s, done.failures), *told)
         return Conclusion(with_conditions(s.status, after), events)
 
     return conclude

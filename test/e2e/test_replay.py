@@ -60,14 +60,25 @@ def marks_of(case):
     return [] if case.id.startswith(SHORT) else [pytest.mark.long]
 
 
+STRICT = "--mpi-strict-parity"
+
+
+def modes_of(case):
+    """What we are started with beside that: MPIJobs are compared without our additions, too."""
+    return ((), (STRICT,)) if case.job["kind"] == "MPIJob" else ((),)
+
+
 NOT_YET = not_yet()
 CASES = [case for case in load_cases([RECORDED]) if is_played(case)]
 PARAMS = [
-    pytest.param(case, id=case.id, marks=marks_of(case)) for case in CASES if case.id not in NOT_YET
+    pytest.param(case, mode, id=f"{case.id}{'-strict' if mode else ''}", marks=marks_of(case))
+    for case in CASES
+    if case.id not in NOT_YET
+    for mode in modes_of(case)
 ]
 
 
-async def play(plane, replica, cases):
+async def play(plane, replica, cases, mode):
     """Case by its id to the verdict on it."""
     results = {}
     slots = asyncio.Semaphore(AT_ONCE)
@@ -78,7 +89,7 @@ async def play(plane, replica, cases):
     async def one(api, addresses, case):
         async with slots:
             started = time.monotonic()
-            name = f"replay-{case.id.split('-', 1)[0].replace('/', '-')}"
+            name = f"replay-{case.id.split('-', 1)[0].replace('/', '-')}{'-strict' if mode else ''}"
             got = await Play(api, case, name, addresses, replica.rank_tables, restart).run()
             judge = Judge(case.job["kind"], case.want, got, case.differs, case.steps)
             found = [*judge.verdict(), *wrong(case.id, got)]
@@ -99,17 +110,18 @@ async def play(plane, replica, cases):
 
 @pytest.fixture(scope="module")
 def results(request, plain, make_replica):
-    """Verdicts on all selected cases, by id."""
+    """Verdicts on all selected cases, by id and mode."""
     selected = [
-        item.callspec.params["case"]
+        (item.callspec.params["case"], item.callspec.params["mode"])
         for item in request.session.items
         if getattr(item, "originalname", "") == "test_it_makes_what_the_original_made"
     ]
     found = {}
-    for flags in sorted({flags_of(case) for case in selected}):
-        with make_replica(plain, "--no-leader-elect", *FLAGS[flags]) as replica:
-            cases = [case for case in selected if flags_of(case) == flags]
-            found |= asyncio.run(play(plain, replica, cases))
+    for flags, mode in sorted({(flags_of(case), mode) for case, mode in selected}):
+        with make_replica(plain, "--no-leader-elect", *FLAGS[flags], *mode) as replica:
+            cases = [c for c, its_mode in selected if (flags_of(c), its_mode) == (flags, mode)]
+            played = asyncio.run(play(plain, replica, cases, mode))
+            found |= {(name, mode): result for name, result in played.items()}
     return found
 
 
@@ -118,9 +130,9 @@ def test_cases_that_are_not_played_exist():
 
 
 @pytest.mark.timeout(2400)  # the first one waits for all
-@pytest.mark.parametrize("case", PARAMS)
-def test_it_makes_what_the_original_made(case, results):
-    result = results[case.id]
+@pytest.mark.parametrize(("case", "mode"), PARAMS)
+def test_it_makes_what_the_original_made(case, mode, results):
+    result = results[case.id, mode]
     steps = case.want.get("steps", [])
     titles = {0: "created"} | {i + 1: f"steps[{i}] {s['step']}" for i, s in enumerate(steps)}
     if result.count("differs"):

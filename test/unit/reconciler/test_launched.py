@@ -133,6 +133,17 @@ def test_c17_an_alien_pod_group():
     assert mpi.told(conclusion)[-1] == ("Warning", "ErrResourceExists", text)
 
 
+def test_a_gang_without_a_scheduler_is_told_and_not_torn():
+    found = mpi.seen(mpi.job(workers=1), shared={}, place=GANG)
+    found = replace(found, world=replace(found.world, groups_served=False))
+    plan, after = mpi.decided(found)
+    assert [kind for kind, _ in mpi.made(plan)] == ["Service", "ConfigMap", "Secret"]
+    assert [reason for _, reason, _ in mpi.told(after)] == ["MPIJobCreated", "SyncPodGroupFailed"]
+    assert "install Volcano" in job_conditions(after, "Created")["message"]
+    _, again = mpi.decided(replace(found, status=after.status))
+    assert mpi.told(again) == [] and make.unchanged(after.status, again)
+
+
 # ── what is shared stays as it should be ──
 
 

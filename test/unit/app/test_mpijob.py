@@ -1,0 +1,421 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""An MPIJob on the simulator's server, with Kubernetes' own controller of Jobs beside us."""
+
+import asyncio
+import base64
+import subprocess
+from collections import Counter
+from contextlib import asynccontextmanager
+from random import Random  # noqa: TID251  seeded
+
+import pytest
+
+from ascendop.app.mirror import resource_of
+from ascendop.apply.sshkeys import make_ssh_keys
+from ascendop.kube.errors import NotFoundError
+from ascendop.kube.resource import (
+    BATCH_JOBS,
+    CONFIGMAPS,
+    CORE_EVENTS,
+    CRDS,
+    POD_GROUPS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Scope,
+)
+from ascendop.schema.crd import crd
+from ascendop.sim.answers import RefusedError
+from ascendop.sim.batch import BatchJobs
+from ascendop.sim.volcano import build_definitions
+
+from .. import launched as mpi  # noqa: TID252  the standard library has a package called test
+from ..town import NS, Town  # noqa: TID252  likewise
+from ..wire import refuse, slow  # noqa: TID252  likewise
+
+JOBS = resource_of(mpi.KIND)
+MADE = [
+    ("POST", "services"),
+    ("POST", "configmaps"),
+    ("POST", "secrets"),
+    ("POST", "pods"),
+    ("POST", "pods"),
+    ("POST", "jobs"),
+]
+
+
+class MPITown(Town):
+    """A town with MPIJobs and nothing else; `kubelet` is played by hand."""
+
+    async def install(self, *, volcano=False):
+        for definition in [crd(mpi.KIND), *(build_definitions() if volcano else ())]:
+            await self.hands.create(CRDS, definition)
+
+    def operator(self, name="a", **settings):
+        return super().operator(name, **{"kinds": ("MPIJob",)} | settings)
+
+    async def make(self, name="foo", workers=2, **fields):
+        obj = mpi.job(name, workers, **fields)
+        obj["metadata"]["namespace"] = NS
+        return await self.hands.create(JOBS, obj)
+
+    async def status(self, name="foo"):
+        return (await self.hands.get(JOBS, NS, name)).get("status") or {}
+
+    async def conditions(self, name="foo"):
+        found = (await self.status(name)).get("conditions") or ()
+        return [(c["type"], c["status"]) for c in found]
+
+    async def until_all(self, count=3):
+        await self.until_pods(count)
+
+    async def patch(self, resource, name, body):
+        return await self.hands.patch(resource, NS, name, body)
+
+    async def suspend(self, suspend=True):
+        await self.patch(JOBS, "foo", {"spec": {"runPolicy": {"suspend": suspend}}})
+
+    async def kubelet(self, phase, which=""):
+        """Pods whose names hold this are in a phase; those that run are ready."""
+        for name, pod in (await self.pods()).items():
+            if which in name:
+                ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
+                conditions = [{**ready, "lastTransitionTime": None}]
+                main = pod["spec"]["containers"][0]["name"]
+                state = {"running": {}}
+                if phase in {"Succeeded", "Failed"}:
+                    now = self.wall().strftime("%Y-%m-%dT%H:%M:%SZ")
+                    code = int(phase == "Failed")
+                    state = {"terminated": {"exitCode": code, "finishedAt": now}}
+                container = {
+                    "name": main, "image": "i", "imageID": "", "ready": False,
+                    "restartCount": 0, "state": state,
+                }  # fmt: skip
+                status = {"phase": phase, "conditions": conditions}
+                status["containerStatuses"] = [container]
+                await self.hands.patch(PODS, NS, name, {"status": status}, subresource="status")
+
+
+@pytest.fixture
+async def town():
+    town = MPITown()
+    await town.install()
+    async with asyncio.TaskGroup() as group:
+        kubernetes = group.create_task(BatchJobs(town.hands, wall=town.wall).run())
+        yield town
+        kubernetes.cancel()
+    town.server.close()
+
+
+@asynccontextmanager
+async def running(town, **settings):
+    """The operator, and a job that runs."""
+    async with town.running(town.operator(**settings)):
+        await town.make()
+        await town.until_all()
+        await town.kubelet("Running")
+        await town.until_job("Running", "foo")
+        yield
+
+
+async def test_a_job_is_made_runs_and_ends(town):
+    async with running(town):
+        assert (await town.status())["replicaStatuses"] == {
+            "Launcher": {"active": 1},
+            "Worker": {"active": 2},
+        }
+        await town.kubelet("Succeeded", "launcher")
+        await town.until_job("Succeeded", "foo")
+        status = await town.status()
+        assert status["replicaStatuses"] == {"Launcher": {"succeeded": 1}, "Worker": {}}
+        assert status["completionTime"]
+    assert await town.reasons() == ["MPIJobCreated", "MPIJobRunning", "MPIJobSucceeded"]
+
+
+async def test_c03_what_is_asked_of_the_server(town):
+    """One after the other, and one status."""
+    async with town.running(town.operator()):
+        await town.make()
+        await town.until_all()
+        await asyncio.sleep(1)
+        writes = [w for w in town.wire.writes() if w[1] != "events"]
+    assert writes == [*MADE, ("PATCH", "status")]
+
+
+@pytest.mark.parametrize("gang", ["", "volcano"])
+async def test_c61_nothing_is_written_while_nothing_happens(town, gang):
+    """mpijob:W-25 mpijob:W-08: what the server filled in is no drift of ours."""
+    for definition in build_definitions():
+        await town.hands.create(CRDS, definition)
+    async with running(town, mpi_gang_scheduler=gang):
+        await asyncio.sleep(10)
+        before = len(town.wire.writes())
+        await asyncio.sleep(24 * 3600)
+        assert town.wire.writes()[before:] == []
+
+
+async def test_c22_the_keys_are_a_pair(town, tmp_path):
+    async with running(town):
+        secret = await town.hands.get(SECRETS, NS, "foo-ssh")
+    assert secret["type"] == "kubernetes.io/ssh-auth"
+    private, public = (base64.b64decode(secret["data"][key]) for key in mpi.KEYS)
+    assert private.startswith(b"-----BEGIN EC PRIVATE KEY-----\n")
+    assert public.startswith(b"ecdsa-sha2-nistp521 ") and public.endswith(b"\n")
+    assert len(public) == 253 and public.count(b"\n") == 1
+    assert _public_of(private) == public
+
+
+def _public_of(private):
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+
+    key = serialization.load_pem_private_key(private, None).public_key()
+    found = key.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    return found + b"\n"
+
+
+@pytest.mark.real_time
+def test_c22_openssh_reads_the_private_key(tmp_path):
+    file = tmp_path / "id_rsa"
+    file.write_bytes(make_ssh_keys()["ssh-privatekey"])
+    file.chmod(0o600)
+    try:
+        done = subprocess.run(
+            ["ssh-keygen", "-y", "-f", file], capture_output=True, text=True, check=True
+        )
+    except FileNotFoundError:
+        pytest.skip("there is no ssh-keygen")
+    assert done.stdout.split()[0] == "ecdsa-sha2-nistp521"
+
+
+async def test_c20_c21_w23_keys_are_never_read_and_made_once(town):
+    """mpijob:W-23: that one was lost is seen by the metadata alone."""
+    async with running(town):
+        before = await town.hands.get(SECRETS, NS, "foo-ssh")
+        await town.patch(SECRETS, "foo-ssh", {"data": {"ssh-privatekey": "AAAA"}})
+        await asyncio.sleep(5)
+        foreign = await town.hands.get(SECRETS, NS, "foo-ssh")
+        assert foreign["data"]["ssh-privatekey"] == "AAAA"
+        await town.patch(SECRETS, "foo-ssh", {"data": {"ssh-publickey": None, "x": "AAAA"}})
+        await asyncio.sleep(5)
+        after = await town.hands.get(SECRETS, NS, "foo-ssh")
+    assert sorted(after["data"]) == sorted(mpi.KEYS)
+    assert after["data"]["ssh-privatekey"] not in {"AAAA", before["data"]["ssh-privatekey"]}
+    read = [r for r in (*town.wire.sent, *town.wire.watches) if "/secrets" in r.path]
+    assert {r.method for r in read} == {"GET", "POST", "PATCH"}
+    asked = [r for r in read if r.method == "GET"]
+    assert asked and all("PartialObjectMetadata" in r.headers["Accept"] for r in asked)
+
+
+async def test_c18_c19_what_is_shared_is_set_right(town):
+    async with running(town):
+        config = await town.hands.get(CONFIGMAPS, NS, "foo-config")
+        service = await town.hands.get(SERVICES, NS, "foo")
+        await town.patch(CONFIGMAPS, "foo-config", {"data": {"hostfile": "oops", "x": "1"}})
+        spoiled = {"selector": {"a": "b"}, "publishNotReadyAddresses": True}
+        await town.patch(SERVICES, "foo", {"spec": spoiled})
+        await asyncio.sleep(5)
+        assert (await town.hands.get(CONFIGMAPS, NS, "foo-config"))["data"] == config["data"]
+        spec = (await town.hands.get(SERVICES, NS, "foo"))["spec"]
+        assert spec["selector"] == service["spec"]["selector"]
+        assert not spec.get("publishNotReadyAddresses")
+
+
+async def test_a_label_that_hides_what_is_ours_comes_back(town):
+    async with running(town):
+        await town.patch(SERVICES, "foo", {"metadata": {"labels": {"app": None}}})
+        await asyncio.sleep(5)
+        found = await town.hands.get(SERVICES, NS, "foo")
+        assert found["metadata"]["labels"] == {"app": "foo"}
+
+
+async def test_c78_slots_reach_the_host_file_and_not_the_job(town):
+    async with running(town):
+        await town.patch(JOBS, "foo", {"spec": {"slotsPerWorker": 4}})
+        await asyncio.sleep(5)
+        config = await town.hands.get(CONFIGMAPS, NS, "foo-config")
+        assert config["data"]["hostfile"].count(" slots=4\n") == 2
+        job = await town.hands.get(BATCH_JOBS, NS, "foo-launcher")
+        assert "slots" in repr(job) and "'4'" not in repr(job["spec"])
+
+
+async def test_c39_c40_workers_that_are_lost_and_that_fail(town):
+    async with running(town):
+        uid = (await town.pods())["foo-worker-1"]["metadata"]["uid"]
+        await town.lose("foo-worker-1")
+        await town.until_all()
+        assert (await town.pods())["foo-worker-1"]["metadata"]["uid"] != uid
+        await town.kubelet("Failed", "foo-worker-0")
+        await asyncio.sleep(5)
+        assert (await town.status())["replicaStatuses"]["Worker"] == {"failed": 1}
+        assert (await town.conditions())[-1] == ("Running", "True")
+
+
+async def test_c53_c54_c56_sleeps_and_wakes_twice(town):
+    async with running(town):
+        started = (await town.status())["startTime"]
+        for _ in range(2):
+            await asyncio.sleep(10)
+            await town.suspend()
+            await town.until_pods(0)
+            await asyncio.sleep(5)
+            assert ("Suspended", "True") in await town.conditions()
+            assert (await town.status())["replicaStatuses"] == {"Launcher": {}, "Worker": {}}
+            pool = {"nodeSelector": {"pool": "b"}}
+            launcher = {"Launcher": {"template": {"spec": pool}}}
+            await town.patch(JOBS, "foo", {"spec": {"mpiReplicaSpecs": launcher}})
+            await town.suspend(False)
+            await town.until_all()
+            await town.kubelet("Running")
+            await town.until_job("Running", "foo")
+            (pod,) = [p for n, p in (await town.pods()).items() if "launcher" in n]
+            assert pod["spec"]["nodeSelector"] == {"pool": "b"}
+            assert (await town.status())["startTime"] > started
+    assert Counter(await town.reasons())["MPIJobResumed"] >= 1
+
+
+async def test_c58_a_resume_that_is_refused_is_tried_again(town):
+    async with running(town):
+        await town.suspend()
+        await town.until_pods(0)
+        error = RefusedError(503, "ServiceUnavailable", "not now")
+        town.wire.before.append(refuse(_is_job_patch, error, times=2))
+        before = len(town.wire.sent)
+        await town.suspend(False)
+        await town.until_all()
+        again = [request for request in town.wire.sent[before:] if _is_job_patch(request)]
+        assert len(again) >= 4
+
+
+def _is_job_patch(request):
+    return request.method == "PATCH" and "/batch/v1/" in request.path
+
+
+@pytest.mark.parametrize("asleep", [False, True])
+async def test_c52_c70_workers_first(town, asleep):
+    """mpijob:W-02"""
+    async with town.running(town.operator()):
+        policy = {"suspend": True} if asleep else {}
+        await town.make(launcherCreationPolicy="WaitForWorkersReady", policy=policy)
+        if asleep:
+            await asyncio.sleep(5)
+            await town.suspend(False)
+        await town.until_pods(2)
+        await town.kubelet("Running", "foo-worker-0")
+        await asyncio.sleep(5)
+        assert await town.hands.list(BATCH_JOBS, Scope(NS)) == []
+        await town.kubelet("Running", "foo-worker-1")
+        await town.until_all()
+
+
+async def test_c17_an_alien_service_is_waited_for(town):
+    alien = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "foo", "namespace": NS},
+        "spec": {"ports": [{"port": 80}], "selector": {"a": "b"}},
+    }
+    await town.hands.create(SERVICES, alien)
+    async with town.running(town.operator()):
+        await town.make()
+        await asyncio.sleep(10)
+        assert await town.conditions() == [("Created", "True")]
+        assert await town.pods() == {}
+        found = await town.hands.get(SERVICES, NS, "foo")
+        assert found["spec"]["selector"] == {"a": "b"}
+        await town.hands.delete(SERVICES, NS, "foo")
+        await town.until_all()
+    events = await town.hands.list(CORE_EVENTS, Scope(NS))
+    assert sum(event["reason"] == "MPIJobCreated" for event in events) == 1
+
+
+async def test_a_launcher_that_somebody_deletes_comes_back(town):
+    async with running(town):
+        await town.hands.delete(BATCH_JOBS, NS, "foo-launcher")
+        await town.until_all()
+
+        async def anew():
+            try:
+                job = await town.hands.get(BATCH_JOBS, NS, "foo-launcher")
+            except NotFoundError:
+                return False
+            return bool(job)
+
+        await town.until(anew)
+
+
+async def test_c67_pods_go_at_the_end_and_the_rest_stays(town):
+    async with town.running(town.operator()):
+        await town.make(policy={"cleanPodPolicy": "All"})
+        await town.until_all()
+        await town.kubelet("Running")
+        await town.kubelet("Succeeded", "launcher")
+        await town.until_job("Succeeded", "foo")
+        await town.until_pods(1)
+        assert [s["metadata"]["name"] for s in await town.hands.list(SECRETS, Scope(NS))]
+
+
+async def test_c48_a_launcher_that_fails_too_often(town):
+    async with town.running(town.operator()):
+        never = {"template": mpi.template(), "restartPolicy": "Never"}
+        await town.make(policy={"backoffLimit": 1}, launcher=never)
+        await town.until_all()
+        await town.kubelet("Running")
+        await town.kubelet("Failed", "launcher")
+        await town.until_pods(4)
+        await town.kubelet("Failed", "launcher")
+        await town.until_job("Failed", "foo")
+        failed = (await town.status())["conditions"]
+        (failed,) = [c for c in failed if c["type"] == "Failed"]
+        assert failed["reason"] == "BackoffLimitExceeded/"
+        assert (await town.status())["replicaStatuses"]["Launcher"] == {"failed": 2}
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_killed_anywhere_and_started_again_nothing_is_doubled_or_lost(town, seed):
+    """mpijob:W-06 mpijob:W-22: nor does anybody get another key."""
+    rng = Random(seed)
+    await town.make(workers=9)
+    made = []
+    for number in range(6):
+        operator = town.operator(f"replica-{number}")
+        town.wire.before.append(slow(lambda request: request.method != "GET", 0.01))
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(rng.uniform(0.02, 0.25)):
+                await operator.run(asyncio.Event())
+        secrets = await town.hands.list(SECRETS, Scope(NS))
+        made += [secret["data"]["ssh-publickey"] for secret in secrets]
+    async with town.running(town.operator("last")):
+        await town.until_all(10)
+        await town.kubelet("Running")
+        await town.until_job("Running", "foo")
+    secrets = await town.hands.list(SECRETS, Scope(NS))
+    assert len({*made, *(secret["data"]["ssh-publickey"] for secret in secrets)}) == 1
+    jobs = await town.hands.list(BATCH_JOBS, Scope(NS))
+    assert [job["metadata"]["name"] for job in jobs] == ["foo-launcher"]
+    told = Counter(await town.reasons())
+    assert told["MPIJobCreated"] <= 1 and told["MPIJobRunning"] == 1
+
+
+async def test_two_jobs_have_two_keys_and_neither_touches_the_other(town):
+    async with town.running(town.operator()):
+        await town.make("foo")
+        await town.make("goo")
+        await town.until_all(6)
+        secrets = await town.hands.list(SECRETS, Scope(NS))
+    assert len({secret["data"]["ssh-privatekey"] for secret in secrets}) == 2
+
+
+async def test_c62_a_gang_whose_launcher_comes_later(town):
+    """mpijob:W-03"""
+    for definition in build_definitions():
+        await town.hands.create(CRDS, definition)
+    async with town.running(town.operator(mpi_gang_scheduler="volcano")):
+        await town.make(launcherCreationPolicy="WaitForWorkersReady")
+        await town.until_pods(2)
+        assert (await town.hands.get(POD_GROUPS, NS, "foo"))["spec"]["minMember"] == 2
+        await town.kubelet("Running")
+        await town.until_all()
+        await asyncio.sleep(1)
+        assert (await town.hands.get(POD_GROUPS, NS, "foo"))["spec"]["minMember"] == 3
