@@ -84,8 +84,9 @@ class Settings(BaseModel):
     """Whether pods of a job start together or not at all, by a PodGroup."""
     retry_grace_s: float = Field(default=30.0, ge=0, le=3600)
     """A pod failed, fault-retry-times is set, Volcano's NPU plug-in has no entry: Failed then."""
-    mpi_gang_scheduler: Literal["", "volcano"] = ""
-    """Scheduler that starts the pods of an MPIJob as a gang, by a PodGroup; none when empty."""
+    mpi_gang_scheduler: str = ""
+    """Scheduler that starts the pods of an MPIJob as a gang: volcano, or one with the coscheduling
+    plug-in by its name; none when empty."""
     mpi_strict_parity: bool = False
     """Whether an MPIJob gets only what mpi-operator makes, without our additions."""
     cluster_domain: str = ""

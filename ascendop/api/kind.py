@@ -172,6 +172,8 @@ class Launch(Generic[S]):
     """A pod that serves it."""
     shared: Callable[[JobView[S], Place, Seen], Sequence[Shared]]
     """What all of them share, in the order in which it is made."""
+    metrics: tuple[str, str]
+    """How the metrics of the original operator begin, and what it calls its jobs there."""
     waits: Callable[[JobView[S]], bool]
     """The launcher is made, or let go on, only when all others are ready."""
 

@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ascendop.api.observed import LauncherView, SharedView
+from ascendop.api.observed import GroupView, LauncherView, SharedView
+from ascendop.gang.launched import groups_of
 from ascendop.informer import launch_rows
 from ascendop.informer.informer import Informer
 from ascendop.informer.represent import StructForm
+from ascendop.informer.rows import groups_form
 from ascendop.informer.store import Store
 from ascendop.kube.resource import (
     BATCH_JOBS,
+    COSCHEDULING_GROUPS,
     SECRETS,
     SHARED_CONFIGMAPS,
     SHARED_SERVICES,
@@ -50,6 +53,9 @@ class Beside:
     shared: Mapping[str, Informer[SharedView]] = field(default_factory=dict)
     """What the pods of one job share, by kind."""
 
+    groups: Informer[GroupView] | None = None
+    """PodGroups, where the gang's scheduler is not Volcano; the cluster may not have them."""
+
     @property
     def all(self) -> tuple[Informer[Any], ...]:
         return () if self.launchers is None else (self.launchers, *self.shared.values())
@@ -78,8 +84,11 @@ class Beside:
         return job if job is not None and job.uid == row.owner_uid else row
 
 
-def mirror_beside(make: Make, names: Sequence[str | None]) -> Beside:
-    """The informers, in these namespaces. Of Secrets only the metadata ever come."""
+def mirror_beside(make: Make, names: Sequence[str | None], gang: str) -> Beside:
+    """The informers, in these namespaces. Of Secrets only the metadata ever come.
+
+    gang:  the scheduler that starts pods as gangs; empty for none.
+    """
 
     def scopes(**more: Any) -> tuple[Scope, ...]:  # noqa: ANN401  a Scope's
         return tuple(Scope(name, **more) for name in names)
@@ -99,4 +108,7 @@ def mirror_beside(make: Make, names: Sequence[str | None]) -> Beside:
                 (SECRETS, launch_rows.secrets_form()),
             )
         },
+        make(groups_of(gang), groups_form(), scopes(), "coscheduling podgroups", owned=True)
+        if groups_of(gang) == COSCHEDULING_GROUPS
+        else None,
     )

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from ascendop.apply.events import EventRecorder
 from ascendop.apply.plan import EventNote
 from ascendop.apply.series import Reference
@@ -14,11 +16,17 @@ from ascendop.reconciler.snapshot import AnySnapshot
 class JobEvents:
     """Implements the controller's Recorder."""
 
-    def __init__(self, recorder: EventRecorder) -> None:
+    def __init__(
+        self, recorder: EventRecorder, totals: Mapping[str, Callable[[EventNote], None]]
+    ) -> None:
+        """`totals` count what is told of some kinds."""
         self._recorder = recorder
+        self._totals = totals
 
     def job_event(self, snapshot: AnySnapshot, note: EventNote) -> None:
         kind, row = snapshot.kind, snapshot.row
+        if (count := self._totals.get(kind.kind)) is not None:
+            count(note)
         about = Reference(kind.api_version, kind.kind, row.namespace, row.name, row.uid)
         pod = Reference("v1", "Pod", row.namespace, note.pod, note.pod_uid) if note.pod else None
         self._recorder.event(

@@ -29,6 +29,7 @@ from ascendop.informer.represent import StructForm
 from ascendop.informer.source import Source
 from ascendop.kube.resource import (
     CONFIGMAPS,
+    COSCHEDULING_GROUPS,
     NODES,
     POD_GROUPS,
     PODS,
@@ -142,7 +143,7 @@ class Mirror:
             for name, kind in kinds.items()
         }
         self.beside = (
-            mirror_beside(self._informer, names)
+            mirror_beside(self._informer, names, settings.mpi_gang_scheduler)
             if any(kind.launch is not None for kind in kinds.values())
             else Beside()
         )
@@ -183,7 +184,11 @@ class Mirror:
     @property
     def optional(self) -> tuple[AnyInformer, ...]:
         """Kinds that may come and go while we run."""
-        return (self.groups, self.queues, *self.jobs.values())
+        return (self.groups, *self._other_groups, self.queues, *self.jobs.values())
+
+    @property
+    def _other_groups(self) -> tuple[AnyInformer, ...]:
+        return tuple(filter(None, [self.beside.groups]))
 
     @property
     def rest(self) -> tuple[AnyInformer, ...]:
@@ -209,6 +214,8 @@ class Mirror:
             launchers=self.beside.jobs,
             shared=self.beside.stores,
             launched_known=lambda: self.beside.known,
+            launched_groups=self.beside.groups.store if self.beside.groups else None,
+            launched_groups_served=lambda: has(COSCHEDULING_GROUPS.name),
         )
 
     def _room_now(self) -> Room | None:
@@ -225,8 +232,12 @@ class Mirror:
 
     @property
     def _written(self) -> tuple[AnyInformer, ...]:
-        children = (self.pods, self.services, self.groups, *self.beside.all)
-        return (*children, *self.jobs.values())
+        return (*self._children, *self.jobs.values())
+
+    @property
+    def _children(self) -> tuple[AnyInformer, ...]:
+        groups = (self.groups, *self._other_groups)
+        return (self.pods, self.services, *groups, *self.beside.all)
 
     def job_keys(self) -> list[Key]:
         """Every job there is. Costs as much as there are."""
@@ -239,7 +250,7 @@ class Mirror:
     # What wakes a job.
 
     def _listen(self) -> None:
-        for children in (self.pods, self.services, self.groups, *self.beside.all):
+        for children in self._children:
             children.handle(self._child_changed)
         self.groups.handle(self._peer_changed)
         for name, informer in self.jobs.items():

@@ -50,6 +50,7 @@ from ascendop.queue.limiter import TokenBucket
 from ascendop.queue.workqueue import WorkQueue
 from ascendop.reconciler.controller import Controller
 from ascendop.reconciler.observe import Observer
+from ascendop.reconciler.totals import Totals
 from ascendop.reconciler.workers import Workers
 from ascendop.settings import Settings
 from ascendop.telemetry.log import get_log
@@ -162,7 +163,7 @@ class Operator:
                 makers={SSH_KEYS: make_keys},
             ),
             tables=self._tables,
-            recorder=JobEvents(self._recorder),
+            recorder=JobEvents(self._recorder, self._make_totals()),
             freshness=self._gate,
             metrics=(reconciles := self.metrics.controller("jobs", workers=settings.workers)),
             timeout_s=settings.reconcile_timeout_s,
@@ -204,6 +205,21 @@ class Operator:
             informer.handle(census)
             self.metrics.before_scrape(partial(metrics.refresh, census.counts))
         return mirror
+
+    def _make_totals(self) -> Mapping[str, Totals]:
+        found = {
+            kind.kind: Totals(self.metrics, kind.kind, *kind.launch.metrics)
+            for kind in self.kinds.values()
+            if kind.launch is not None
+        }
+
+        def refresh() -> None:
+            store = self.mirror.beside.jobs
+            for totals in found.values():
+                totals.refresh(store.rows() if store is not None else (), leads=self._acts)
+
+        self.metrics.before_scrape(refresh)
+        return found
 
     def _make_capabilities(self) -> Capabilities:
         serves = Discovery(self._reader.raw).served

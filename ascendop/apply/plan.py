@@ -161,6 +161,8 @@ class EventNote:
     pod_uid: str = ""
     outcome: bool = False
     """What a user waits to hear: it is lost to no budget."""
+    ends: bool = False
+    """It tells that the job has failed; only kinds with a launcher say so."""
 
 
 @dataclass(frozen=True, slots=True)

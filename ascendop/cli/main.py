@@ -15,7 +15,7 @@ from typing import Final
 from ascendop import __version__
 from ascendop.app.causes import primary
 from ascendop.app.preflight import UnusableClusterError
-from ascendop.cli import local, manifests, render, run, simulate
+from ascendop.cli import local, manifests, mpi_operator, render, run, simulate
 from ascendop.cli.parser import USAGE, Parser
 from ascendop.errors import NotLeaderError, UsageError
 from ascendop.informer.informer import NotSyncedError
@@ -41,7 +41,7 @@ def parser() -> ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"ascendop {__version__}")
     sub = top.add_subparsers(metavar="VERB", required=True)
-    for verb in (run, local, simulate, render, manifests):
+    for verb in (run, mpi_operator, local, simulate, render, manifests):
         verb.add_parser(sub)
     version = sub.add_parser("version", help="print the version")
     version.set_defaults(run=_version)

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 from argparse import ArgumentParser, Namespace, _SubParsersAction
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -65,11 +65,20 @@ class _Given:
 
 def run(args: Namespace) -> int:
     """Until SIGTERM or SIGINT. Raises what ends it."""
-    settings = settings_of(args)
+    given = _Given(settings_of(args), args.config, partial(settings_over, args))
+    return _operate(given, peer_flags(args).warnings)
+
+
+def operate(settings: Settings) -> int:
+    """The same, by settings that no file changes meanwhile."""
+    return _operate(_Given(settings, None, lambda _text: settings), ())
+
+
+def _operate(given: _Given, warnings: Sequence[str]) -> int:
+    settings = given.settings
     configure(settings.log_level, settings.log_format, file=_log_file(settings))
-    for warning in peer_flags(args).warnings:
+    for warning in warnings:
         log.warning("flag", text=warning)
-    given = _Given(settings, args.config, partial(settings_over, args))
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
         runner.run(_run(given))
     return 0

@@ -41,6 +41,7 @@ def group_drift(stored: GroupView, want: Object) -> bool:
         or (found.get("minTaskMember") or {}) != wanted.get("minTaskMember", {})
         or (not stored.queue_taken and _other_queue(found, wanted))
         or (found.get("priorityClassName") or "") != wanted.get("priorityClassName", "")
+        or _other_timeout(found, wanted)
         or _other_amounts(found.get("minResources"), wanted.get("minResources"))
     )
 
@@ -68,6 +69,12 @@ def _more(want: Object, key: str, stored: Pairs, but: frozenset[str] = frozenset
 def _other_queue(found: Object, wanted: Object) -> bool:
     # Without a name in the job, the server's default or Volcano's webhook chose one: not ours.
     return "queue" in wanted and (found.get("queue") or "") != wanted["queue"]
+
+
+def _other_timeout(found: Object, wanted: Object) -> bool:
+    # Only where it is a field of ours: Volcano's PodGroups have none.
+    name = "scheduleTimeoutSeconds"
+    return name in wanted and (found.get(name) or 0) != wanted[name]
 
 
 def _other_amounts(found: object, wanted: object) -> bool:

@@ -14,15 +14,23 @@ from ascendop.api.job import ReplicaSpec, SchedulingPolicy
 from ascendop.api.kind import JobView, S
 from ascendop.api.model import Object
 from ascendop.builder.npus import containers, effective_requests
+from ascendop.builder.pod import GANG_SCHEDULER
 from ascendop.gang.resources import Amounts, amounts, countable, total
-from ascendop.kube.resource import POD_GROUPS
+from ascendop.kube.resource import COSCHEDULING_GROUPS, POD_GROUPS, Resource
 
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 """On a job that names no queue in its scheduling policy."""
 
 
-def launched_group(job: JobView[S], launcher: str, *, withheld: bool) -> Object:
-    """Our fields of Volcano's PodGroup, for server-side apply.
+def groups_of(scheduler: str) -> Resource:
+    """The PodGroups that a scheduler reads: Volcano's, or for any other those of the plug-in."""
+    return POD_GROUPS if scheduler in {"", GANG_SCHEDULER} else COSCHEDULING_GROUPS
+
+
+def launched_group(
+    job: JobView[S], launcher: str, resource: Resource = POD_GROUPS, *, withheld: bool
+) -> Object:
+    """Our fields of the PodGroup, for server-side apply.
 
     withheld:  the launcher is not there before its workers are ready, so the gang is not to wait
                for it; what it needs is counted all the same.
@@ -32,17 +40,21 @@ def launched_group(job: JobView[S], launcher: str, *, withheld: bool) -> Object:
     members = job.total if policy.min_available is None else policy.min_available
     served = sum(replica.count for role, replica in job.replicas.items() if role != launcher)
     spec: Object = {"minMember": min(members, served) if withheld and served else members}
-    queue = policy.queue or job.annotations.get(QUEUE_ANNOTATION)
-    priority = policy.priority_class or _priority(job, launcher)
     resources = _resources(job, launcher, members, policy)
-    for key, found in (("queue", queue), ("priorityClassName", priority)):
-        if found:
-            spec[key] = found
+    if resource == POD_GROUPS:
+        queue = policy.queue or job.annotations.get(QUEUE_ANNOTATION)
+        priority = policy.priority_class or _priority(job, launcher)
+        for key, found in (("queue", queue), ("priorityClassName", priority)):
+            if found:
+                spec[key] = found
+    else:
+        spec["scheduleTimeoutSeconds"] = policy.schedule_timeout_seconds or 0
+        resources = resources or None  # the plug-in's own CRD does without an empty map
     if resources is not None:
         spec["minResources"] = resources
     return {
-        "apiVersion": POD_GROUPS.api_version,
-        "kind": POD_GROUPS.kind,
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
         "metadata": {
             "name": job.name,
             "namespace": job.namespace,

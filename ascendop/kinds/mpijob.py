@@ -72,6 +72,7 @@ KIND = JobKind(
         job=launcher_job,
         pod=worker_pod,
         shared=shared_objects,
+        metrics=("mpi_operator", "MPI"),
         waits=lambda job: job.spec.creation == WHEN_READY and WORKER in job.replicas,
     ),
 )

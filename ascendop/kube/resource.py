@@ -95,6 +95,8 @@ PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False
 )
 POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+COSCHEDULING_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
+"""Those of scheduler-plugins, which Volcano does not know."""
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", namespaced=False)
 BATCH_JOBS = Resource("batch", "v1", "jobs", "Job")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")

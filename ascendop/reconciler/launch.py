@@ -33,7 +33,7 @@ from ascendop.builder.content import content_of
 from ascendop.errors import InvalidJobError
 from ascendop.gang.admission import NOT_SERVED, NOT_SERVED_TEXT
 from ascendop.gang.drift import group_drift
-from ascendop.gang.launched import launched_group
+from ascendop.gang.launched import groups_of, launched_group
 from ascendop.kube.resource import (
     BATCH_JOBS,
     POD_GROUPS,
@@ -41,6 +41,7 @@ from ascendop.kube.resource import (
     SECRETS,
     SHARED_CONFIGMAPS,
     SHARED_SERVICES,
+    Resource,
 )
 from ascendop.reconciler.launch_says import (
     Said,
@@ -93,6 +94,10 @@ class _Pass:
         return self.s.launched.job
 
     @property
+    def _groups(self) -> Resource:
+        return groups_of(self.s.world.place.gang)
+
+    @property
     def _suspended(self) -> bool:
         return bool(self.job.run_policy.suspend)
 
@@ -132,10 +137,19 @@ class _Pass:
             return self._with((), pods=(), lost=True)
         if self.s.world.gang and not self._suspended:
             if not self.s.world.groups_served:
-                return self._held(held(self.s, NOT_SERVED, NOT_SERVED_TEXT))
+                return self._held(held(self.s, NOT_SERVED, self._not_served))
             if self.s.launched.alien_group:
                 return self._held(conflicting(self.s, self.job.name, "PodGroup"))
         return self._living(launcher)
+
+    @property
+    def _not_served(self) -> str:
+        if self._groups == POD_GROUPS:
+            return NOT_SERVED_TEXT
+        return (
+            f"the API server does not serve {self._groups.name}: install the coscheduling plug-in, "
+            "or start ascendop without --mpi-gang-scheduler"
+        )
 
     def _held(self, says: Concluder) -> Plan:
         """No pod is made; what all of them will share is."""
@@ -231,12 +245,12 @@ class _Pass:
         if not self.s.world.gang:
             return
         withheld = self.launch.waits(self.job) and self._launcher is None and not self._let_go
-        want = launched_group(self.job, self.launch.role, withheld=withheld)
+        want = launched_group(self.job, self.launch.role, self._groups, withheld=withheld)
         if self.s.group is None:
-            yield Apply(POD_GROUPS, want)
+            yield Apply(self._groups, want)
         elif group_drift(self.s.group, want):
             seen = {"resourceVersion": self.s.group.version}
-            yield Apply(POD_GROUPS, {**want, "metadata": {**want["metadata"], **seen}})
+            yield Apply(self._groups, {**want, "metadata": {**want["metadata"], **seen}})
 
     def _launched(self, launcher: LauncherView | None) -> Iterator[Write]:
         """The Job as it should be: made, put to sleep, or let go on."""
@@ -289,7 +303,7 @@ class _Pass:
     def _ungroup(self) -> Iterator[Delete]:
         group = self.s.group
         if group is not None and not group.deleting:
-            yield Delete(POD_GROUPS, group.name, group.uid, told=False)
+            yield Delete(self._groups, group.name, group.uid, told=False)
 
     def _gone(self, pod: PodView, *, as_seen: bool = False) -> Delete:
         return Delete(PODS, pod.name, pod.uid, pod.version if as_seen else "", told=False)

@@ -185,8 +185,11 @@ class _Book:
         self._ended("Failed", reason, text)
 
     def _ended(self, type_: str, reason: str, text: str) -> None:
-        told = "Normal" if type_ == "Succeeded" else "Warning"
-        note = EventNote(told, reason, text, "Reconcile", outcome=True)  # type: ignore[arg-type]
+        note = (
+            EventNote("Normal", reason, text, outcome=True)
+            if type_ == "Succeeded"
+            else EventNote("Warning", reason, text, outcome=True, ends=True)
+        )
         self.put(Condition(type_, "True", reason, text), note)
 
 

@@ -68,6 +68,9 @@ class Stores:
     """Jobs of batch/v1; None where no kind has a launcher."""
     shared: Mapping[str, Store[SharedView]] = field(default_factory=dict)
     """What pods of one job share, by kind."""
+    launched_groups: Store[GroupView] | None = None
+    """PodGroups of jobs with a launcher, where those are not Volcano's."""
+    launched_groups_served: Callable[[], bool] = bool
     launched_known: Callable[[], bool] = bool
 
 
@@ -143,7 +146,7 @@ class Observer:
         if launch is None or stores.launchers is None:
             return Launched()
         found = stores.launchers.get(row.namespace, launch.job_name(row.name))
-        group = stores.groups.get(row.namespace, row.name)
+        group = self._groups(kind).get(row.namespace, row.name)
         return Launched(
             known=stores.launched_known(),
             job=found,
@@ -173,11 +176,20 @@ class Observer:
     def _group(
         self, kind: JobKind[Any], row: JobRow, job: JobView[Any] | InvalidJobError
     ) -> GroupView | None:
-        owned = self._stores.groups.by_index(OWNER, row.uid)
+        owned = self._groups(kind).by_index(OWNER, row.uid)
         if isinstance(job, InvalidJobError):
             return owned[0] if owned else None
         name = pod_group_of(kind, job)
         return next((group for group in owned if group.name == name), None)
+
+    def _groups(self, kind: JobKind[Any]) -> Store[GroupView]:
+        other = self._stores.launched_groups if kind.launch is not None else None
+        return self._stores.groups if other is None else other
+
+    def _served(self, kind: JobKind[Any]) -> bool:
+        if kind.launch is not None and self._stores.launched_groups is not None:
+            return self._stores.launched_groups_served()
+        return self._stores.groups_served()
 
     def _world(
         self,
@@ -190,7 +202,7 @@ class Observer:
         runnable = job if isinstance(job, JobView) else None
         return World(
             gang=self._gangs[kind.kind],
-            groups_served=stores.groups_served(),
+            groups_served=self._served(kind),
             queues_known=stores.queues_known(),
             queue=self._queue(runnable, group) if runnable else None,
             priorities=self._priorities(runnable) if runnable else {},

@@ -20,6 +20,7 @@ from ascendop.kube.resource import (
     BATCH_JOBS,
     CONFIGMAPS,
     CORE_EVENTS,
+    COSCHEDULING_GROUPS,
     CRDS,
     EVENTS,
     LEASES,
@@ -73,6 +74,8 @@ LAUNCH_CALLS: Final = (
     Call("informer", BATCH_JOBS, WATCH),
     Call("informer", CONFIGMAPS, WATCH),
     Call("informer", SECRETS, WATCH),
+    Call("informer", COSCHEDULING_GROUPS, WATCH),
+    Call("apply", COSCHEDULING_GROUPS, ("create", "delete", "patch")),
     Call("apply", BATCH_JOBS, ("create", "patch")),
     # A Job that is let go on may be changed only when its status says that it never started.
     Call("apply", _JOBS_STATUS, ("patch",)),

@@ -11,6 +11,7 @@ from prometheus_client import Metric
 
 from ascendop.api.model import Object
 from ascendop.kinds import AnyKind
+from ascendop.reconciler.totals import Totals
 from ascendop.schema.crd import job_schema
 from ascendop.schema.generated import page, table
 from ascendop.schema.reasons import reasons
@@ -160,13 +161,17 @@ def metrics_page(kinds: Mapping[str, AnyKind]) -> str:
         metrics.controller(name, workers=1)
         metrics.informer(name)
         metrics.jobs(name, ("Running",))
+    for name, kind in kinds.items():
+        if kind.launch is not None:
+            Totals(metrics, name, *kind.launch.metrics).refresh((), leads=False)
     rows = (
         (f"`{_full_name(family)}`", family.type, ", ".join(_labels(family)), family.documentation)
         for family in sorted(metrics.registry.collect(), key=lambda family: family.name)
         if not family.name.startswith("process_")
     )
     about = (
-        "Served as `/metrics`; no label names a job, a pod or a namespace.\n"
+        "Served as `/metrics`; no label names a job, a pod or a namespace,\n"
+        "but for those of `mpi_operator_job_info`, as mpi-operator has them.\n"
         "The samples of a histogram end in `_bucket`, `_sum` and `_count`."
     )
     return page("Metrics", about, table(("name", "type", "labels", "meaning"), rows))

@@ -16,6 +16,7 @@ import pytest
 
 from ascendop.decorated.kinds import WORKLOADS
 from ascendop.kinds import load_kinds
+from ascendop.sim.coscheduling import build_definition
 from hack.replay.__main__ import Result, show
 from hack.replay.case import load_cases
 from hack.replay.cluster import connect, make_world, world_addresses
@@ -31,6 +32,9 @@ FLAGS = {
     "": (),
     "--enableGangScheduling=false": ("--no-enable-gang-scheduling",),
     "-gang-scheduling=volcano": ("--mpi-gang-scheduler=volcano",),
+    "-gang-scheduling=scheduler-plugins-scheduler": (
+        "--mpi-gang-scheduler=scheduler-plugins-scheduler",
+    ),
 }
 """What the original was started with, and what we are started with for it."""
 WIDTH = 160
@@ -78,6 +82,17 @@ PARAMS = [
 ]
 
 
+async def make_definition(api):
+    """Of the PodGroups that the control plane here does not bring."""
+    definition = build_definition()
+    path = "apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    code, answer, _ = await api.request("POST", path, definition)
+    assert code in {201, 409}, answer
+    while (await api.request("GET", "apis/scheduling.x-k8s.io/v1alpha1/podgroups"))[0] != 200:
+        await asyncio.sleep(0.2)
+    await asyncio.sleep(3)  # the operator finds out by a watch, a little later
+
+
 async def play(plane, replica, cases, mode):
     """Case by its id to the verdict on it."""
     results = {}
@@ -97,6 +112,7 @@ async def play(plane, replica, cases, mode):
 
     async with connect(str(plane.kubeconfig)) as api:
         assert await make_world(api, RECORDED / "world.yaml") == []
+        await make_definition(api)
         addresses = await world_addresses(api)
         async with asyncio.TaskGroup() as group:
             for case in cases:

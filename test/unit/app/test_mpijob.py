@@ -19,16 +19,19 @@ from ascendop.kube.resource import (
     BATCH_JOBS,
     CONFIGMAPS,
     CORE_EVENTS,
+    COSCHEDULING_GROUPS,
     CRDS,
     POD_GROUPS,
     PODS,
     SECRETS,
     SERVICES,
+    Key,
     Scope,
 )
 from ascendop.schema.crd import crd
 from ascendop.sim.answers import RefusedError
 from ascendop.sim.batch import BatchJobs
+from ascendop.sim.coscheduling import build_definition
 from ascendop.sim.volcano import build_definitions
 
 from .. import launched as mpi  # noqa: TID252  the standard library has a package called test
@@ -419,3 +422,111 @@ async def test_c62_a_gang_whose_launcher_comes_later(town):
         await town.until_all()
         await asyncio.sleep(1)
         assert (await town.hands.get(POD_GROUPS, NS, "foo"))["spec"]["minMember"] == 3
+
+
+async def test_c59_a_gang_of_the_coscheduling_plug_in(town):
+    """It waits until the cluster has such PodGroups, and leaves nothing behind."""
+    async with town.running(town.operator(mpi_gang_scheduler="my-sched")):
+        await town.make(policy={"cleanPodPolicy": "None"})
+        await asyncio.sleep(5)
+        assert await town.pods() == {}
+        await town.hands.create(CRDS, build_definition())
+        await town.until_all()
+        group = await town.hands.get(COSCHEDULING_GROUPS, NS, "foo")
+        assert group["spec"] == {"minMember": 3, "scheduleTimeoutSeconds": 0}
+        await town.kubelet("Running")
+        await town.until_job("Running", "foo")
+        before = len(town.wire.writes())
+        await asyncio.sleep(3600)
+        assert town.wire.writes()[before:] == []
+        await town.kubelet("Succeeded", "launcher")
+        await town.until_job("Succeeded", "foo")
+        await asyncio.sleep(5)
+        assert await town.hands.list(COSCHEDULING_GROUPS, Scope(NS)) == []
+
+
+def number(operator, name, **labels):
+    return operator.metrics.registry.get_sample_value(name, labels)
+
+
+async def test_c73_jobs_are_counted_once_under_the_original_names(town):
+    """mpijob:W-06"""
+    operator = town.operator()
+    async with town.running(operator):
+        refused = RefusedError(403, "Forbidden", "exceeded quota")
+        is_pod = lambda request: (request.method, request.path[-5:]) == ("POST", "/pods")  # noqa: E731
+        town.wire.before.append(refuse(is_pod, refused, times=2))
+        await town.make()
+        await town.until_pods(3, within_s=600)
+        await town.kubelet("Running")
+        await town.until_job("Running", "foo")
+        operator.metrics.refresh()
+        info = {"launcher": "foo-launcher", "namespace": NS}
+        assert number(operator, "mpi_operator_job_info", **info) == 1
+        assert number(operator, "mpi_operator_is_leader") == 1
+        await town.kubelet("Succeeded", "launcher")
+        await town.until_job("Succeeded", "foo")
+        counted = [
+            number(operator, f"mpi_operator_jobs_{what}_total")
+            for what in ("created", "successful", "failed")
+        ]
+        assert counted == [1, 1, 0]
+        await town.hands.delete(JOBS, NS, "foo")
+        await town.until_pods(0)
+        operator.metrics.refresh()
+        assert number(operator, "mpi_operator_job_info", **info) is None
+
+
+async def test_c73_a_failure_is_counted_and_an_eviction_is_none(town):
+    operator = town.operator()
+    async with town.running(operator):
+        await town.make(policy={"backoffLimit": 0}, launcher={**NEVER, "template": mpi.template()})
+        await town.make("evicted", workers=1)
+        await town.until_pods(5)
+        await town.kubelet("Failed", "foo-launcher")
+        status = {"status": {"phase": "Failed", "reason": "Evicted"}}
+        await town.hands.patch(PODS, NS, "evicted-worker-0", status, subresource="status")
+        await town.until_job("Failed", "foo")
+        await town.until_job("Failed", "evicted")
+    assert number(operator, "mpi_operator_jobs_failed_total") == 1
+
+
+NEVER = {"restartPolicy": "Never"}
+
+
+async def test_c83_events_are_the_original_s(town):
+    """But for source.component, which the newer API of Events lets nobody set."""
+    async with running(town):
+        await asyncio.sleep(1)
+    events = await town.hands.list(CORE_EVENTS, Scope(NS))
+    assert events
+    for event in events:
+        assert event["reportingComponent"] == "mpi-job-controller"
+        about = event["involvedObject"]
+        assert (about["apiVersion"], about["kind"]) == ("kubeflow.org/v2beta1", "MPIJob")
+
+
+async def test_c16_a_key_of_nothing_is_nothing(town):
+    operator = town.operator()
+    async with town.running(operator):
+        for name in ("gone", "bar/baz"):
+            operator.queue.add(Key("MPIJob", NS, name))
+        await asyncio.sleep(5)
+        assert town.wire.writes() == [] and not operator.queue.depths()
+
+
+async def test_c64_a_pod_group_that_could_not_be_changed_is_tried_again(town):
+    """mpijob:W-26: what is compared is what the server has, and not what we wanted it to have."""
+    for definition in build_definitions():
+        await town.hands.create(CRDS, definition)
+    async with running(town, mpi_gang_scheduler="volcano"):
+        error = RefusedError(503, "ServiceUnavailable", "not now")
+        is_group = lambda request: request.method == "PATCH" and "/podgroups/" in request.path  # noqa: E731
+        town.wire.before.append(refuse(is_group, error, times=1))
+        policy = {"schedulingPolicy": {"minAvailable": 1}}
+        await town.patch(JOBS, "foo", {"spec": {"runPolicy": policy}})
+
+        async def follows():
+            return (await town.hands.get(POD_GROUPS, NS, "foo"))["spec"]["minMember"] == 1
+
+        await town.until(follows)

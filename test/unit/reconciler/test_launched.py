@@ -13,6 +13,7 @@ from ascendop.apply.plan import Create, Delete, Patch
 from ascendop.apply.refusals import CHILD_CONFLICT
 from ascendop.kube.resource import (
     BATCH_JOBS,
+    COSCHEDULING_GROUPS,
     POD_GROUPS,
     PODS,
     SECRETS,
@@ -741,3 +742,40 @@ def test_nothing_is_decided_before_the_caches_are_filled():
 def test_deletions_name_who_they_mean():
     plan = decide(mpi.seen(mpi.job(workers=1), *pods(3), job=mpi.launcher(), status=status()))
     assert {write.uid for write in make.writes(plan, Delete)} == {"uid-worker-1", "uid-worker-2"}
+
+
+PLUGIN = Place(gang="my-sched")
+
+
+def test_c59_c60_c63_a_gang_of_the_coscheduling_plug_in():
+    """Its PodGroups know neither queue nor class, and have a time."""
+    obj = mpi.job(workers=2, launcher=asks("1", "2Gi"), worker=asks("10", "20Gi"))
+    obj["metadata"]["annotations"] = {"scheduling.volcano.sh/queue-name": "project-x"}
+    plan = decide(mpi.seen(obj, shared={}, place=PLUGIN))
+    (group,) = make.created(plan, COSCHEDULING_GROUPS).values()
+    assert group["apiVersion"] == "scheduling.x-k8s.io/v1alpha1"
+    assert group["spec"] == {
+        "minMember": 3,
+        "scheduleTimeoutSeconds": 0,
+        "minResources": {"cpu": "21", "memory": "42Gi"},
+    }
+    label = {"scheduling.x-k8s.io/pod-group": "foo"}
+    (job,) = make.created(plan, BATCH_JOBS).values()
+    template = job["spec"]["template"]
+    for made in (*make.created(plan, PODS).values(), template):
+        assert label.items() <= made["metadata"]["labels"].items()
+        assert "annotations" not in made["metadata"]
+        assert made["spec"]["schedulerName"] == "my-sched"
+
+
+def test_c66_the_time_of_the_plug_in_is_followed():
+    policy = {"schedulingPolicy": {"scheduleTimeoutSeconds": 900}}
+    first = mpi.seen(mpi.job(workers=1, policy=policy), mpi.pod(), place=PLUGIN)
+    group = make.made_group(first, "")
+    running = {"job": mpi.launcher(), "of_launcher": [mpi.launcher_pod()], "group": group}
+    assert decide(mpi.seen(mpi.job(workers=1, policy=policy), mpi.pod(), place=PLUGIN,
+                           status=status(RUNNING), **running)).steps == ()  # fmt: skip
+    policy = {"schedulingPolicy": {"scheduleTimeoutSeconds": 10}}
+    changed = mpi.seen(mpi.job(workers=1, policy=policy), mpi.pod(), place=PLUGIN, **running)
+    (want,) = make.created(decide(changed), COSCHEDULING_GROUPS).values()
+    assert want["spec"]["scheduleTimeoutSeconds"] == 10
