@@ -50,7 +50,8 @@ def ears():
 
 def watched(ears, *versions):
     controller = Controller(*versions)
-    operator = SimpleNamespace(_controller=controller)
+    mirror = SimpleNamespace(informers=())
+    operator = SimpleNamespace(_controller=controller, mirror=mirror)
     Oracles(ears).born(SimpleNamespace(operator=operator))
     return controller
 
