@@ -87,6 +87,9 @@ class Settings(BaseModel):
     mpi_gang_scheduler: str = ""
     """Scheduler that starts the pods of an MPIJob as a gang: volcano, or one with the coscheduling
     plug-in by its name; none when empty."""
+    mpi_names_early: bool = False
+    """Whether workers of an MPIJob can be reached by name before they are ready, so that a launcher
+    that comes first does not spend its retries on names."""
     mpi_strict_parity: bool = False
     """Whether an MPIJob gets only what mpi-operator makes, without our additions."""
     cluster_domain: str = ""

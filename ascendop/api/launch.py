@@ -22,6 +22,8 @@ class Place:
     """Put behind host names; empty for names that the search list completes."""
     gang: str = ""
     """The scheduler that starts the pods as a gang; empty for pods that start one by one."""
+    names_early: bool = False
+    """Pods have their names from the start on, and not only when they are ready."""
     strict: bool = False
     """Only what the original makes, without what we add to it."""
 

@@ -148,7 +148,10 @@ class Operator:
             retry_grace_s=settings.retry_grace_s,
             stop_survivors=settings.stop_survivors,
             place=Place(
-                settings.cluster_domain, settings.mpi_gang_scheduler, settings.mpi_strict_parity
+                domain=settings.cluster_domain,
+                gang=settings.mpi_gang_scheduler,
+                names_early=settings.mpi_names_early,
+                strict=settings.mpi_strict_parity,
             ),
         )
         self._controller = Controller(

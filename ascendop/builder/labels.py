@@ -91,6 +91,11 @@ ATTEMPT_ANNOTATION: Final = PREFIX + "attempt"
 """On a job: the generation that its next pods belong to. Written before pods are replaced, so
 that neither a crash nor an operator restart forgets a restart or counts one twice."""
 
+REPLACES: Final = PREFIX + "replace-failed-workers"
+"""On a job with a launcher, by its user: how many pods that failed may be replaced."""
+REPLACED: Final = PREFIX + "replaced-workers"
+"""Beside it, by us: how many were. Written before they are deleted."""
+
 NPU_PREFIX: Final = "huawei.com/"
 ASCEND_910: Final = "huawei.com/Ascend910"
 NPU_A5: Final = "huawei.com/npu"

@@ -56,7 +56,7 @@ def host(job: Job, pod: str, place: Place) -> str:
 def shared_objects(job: Job, place: Place, seen: Seen) -> Sequence[Shared]:
     """Service, ConfigMap and Secret, in the order in which they are made."""
     return (
-        Shared(_service(job)),
+        Shared(_service(job, place)),
         Shared(_config(job, place, seen)),
         Shared(_secret(job), filled=SSH_KEYS, keys=(PRIVATE_KEY, PUBLIC_KEY)),
     )
@@ -75,10 +75,10 @@ def _metadata(job: Job, name: str) -> Object:
     }
 
 
-def _service(job: Job) -> Object:
+def _service(job: Job, place: Place) -> Object:
     spec = {
         "clusterIP": "None",
-        "publishNotReadyAddresses": job.spec.launches_as_worker,
+        "publishNotReadyAddresses": job.spec.launches_as_worker or place.names_early,
         "selector": pod_selector(job),
     }
     metadata = _metadata(job, job.name)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ascendop.api.kind import JobView, Launch, PodSlot
-from ascendop.api.launch import Seen, Shared
+from ascendop.api.launch import Seen
 from ascendop.api.model import Object
-from ascendop.api.observed import LauncherView, PodView, SharedView
+from ascendop.api.observed import LauncherView, PodView
 from ascendop.apply.plan import (
     Apply,
     Concluder,
@@ -29,7 +29,8 @@ from ascendop.apply.plan import (
     nothing,
     with_writes,
 )
-from ascendop.builder.content import content_of
+from ascendop.builder import labels as keys
+from ascendop.builder.integers import integer
 from ascendop.errors import InvalidJobError
 from ascendop.gang.admission import NOT_SERVED, NOT_SERVED_TEXT
 from ascendop.gang.drift import group_drift
@@ -38,34 +39,21 @@ from ascendop.kube.resource import (
     BATCH_JOBS,
     POD_GROUPS,
     PODS,
-    SECRETS,
-    SHARED_CONFIGMAPS,
-    SHARED_SERVICES,
     Resource,
 )
-from ascendop.reconciler.launch_says import (
-    Said,
-    conflicting,
-    ended_for_good,
-    evicted,
-    held,
-    is_final,
-    ready,
-    refusing,
-)
+from ascendop.reconciler.finish import job_resource
+from ascendop.reconciler.launch_conditions import ended_for_good, evicted, is_final, ready
+from ascendop.reconciler.launch_says import Said, conflicting, held, refusing
+from ascendop.reconciler.launch_shared import kept
 from ascendop.reconciler.pods import slots
 from ascendop.reconciler.refuse import managed_by
 from ascendop.reconciler.snapshot import AnySnapshot
+from ascendop.reconciler.stalled import stalled_in_s
 
 LOOK_S: Final = 1.0
 """Until the caches are filled; they do not tell when they are."""
 TAKEN_S: Final = 5.0
 """Somebody may delete what is in the way."""
-_RESOURCES: Final = {
-    "Service": SHARED_SERVICES,
-    "ConfigMap": SHARED_CONFIGMAPS,
-    "Secret": SECRETS,
-}
 
 
 def decide_launched(s: AnySnapshot, launch: Launch[Any]) -> Plan:
@@ -182,11 +170,13 @@ class _Pass:
         return self._with((*self._shared(), *self._serving(), made), pods=self._slots)
 
     def _with(self, steps: Sequence[Step], *, pods: Sequence[PodSlot], lost: bool = False) -> Plan:
-        said = Said(self.s, self.job, self.launch, tuple(pods), lost=lost)
-        kept = with_writes(*steps)
-        destroys = lost or any(isinstance(w, Delete) for step in kept for w in step.writes)
-        fails = bool(pods and evicted(self._pods_in(pods)))
-        return Plan(said.usual, kept, destructive=destroys or fails)
+        spared = frozenset(pod.uid for pod in self._replaced()) if pods else frozenset()
+        said = Said(self.s, self.job, self.launch, tuple(pods), lost=lost, spared=spared)
+        wanted = with_writes(*steps)
+        destroys = lost or any(isinstance(w, Delete) for step in wanted for w in step.writes)
+        fails = bool(pods and evicted(self._pods_in(pods), spared))
+        look_s = stalled_in_s(self.s, (*self.s.pods, *self.s.launched.pods)) if pods else None
+        return Plan(said.usual, wanted, destructive=destroys or fails, again_after_s=look_s)
 
     # What there should be.
 
@@ -209,7 +199,7 @@ class _Pass:
         seen = Seen(tuple(running))
         for wanted in self.launch.shared(self.job, self.s.world.place, seen):
             found = self.s.launched.shared.get(wanted.object["kind"])
-            write = _kept(wanted, found, self.s.row.uid)
+            write = kept(wanted, found, self.s.row.uid)
             if write is not None:
                 yield Step("shared", (write,))
 
@@ -223,6 +213,7 @@ class _Pass:
             if names
             else []
         )
+        yield from self._replacing()
         yield Step("clean", tuple(surplus))
         there = {pod.name for pod in self.s.pods}
         place = self.s.world.place
@@ -231,6 +222,25 @@ class _Pass:
             Create(PODS, self.launch.pod(self.job, slot, place), adopts=False) for slot in missing
         ]
         yield Step("pods", tuple(pods))
+
+    def _replaced(self) -> list[PodView]:
+        """Pods that have failed and may have a successor, as far as the user's number goes.
+
+        It comes under the same name, so not before the other is gone.
+        """
+        numbers = (self.job.annotations.get(key, "") for key in (keys.REPLACES, keys.REPLACED))
+        most, used = (max(0, integer(text) or 0) for text in numbers)
+        failed = [pod for pod in self._pods_in(self._slots) if pod.phase == "Failed"]
+        return [pod for pod in failed if not pod.deleting][: max(0, most - used)]
+
+    def _replacing(self) -> Iterator[Step]:
+        going, row = self._replaced(), self.s.row
+        if not going:
+            return
+        used = max(0, integer(self.job.annotations.get(keys.REPLACED, "")) or 0)
+        body = {"metadata": {"annotations": {keys.REPLACED: str(used + len(going))}}}
+        yield Step("attempt", (Patch(job_resource(self.s), row.name, row.uid, row.version, body),))
+        yield Step("clean", tuple(self._gone(pod, as_seen=True) for pod in going))
 
     @property
     def _removes(self) -> bool:
@@ -311,31 +321,3 @@ class _Pass:
 
 def _patch(launcher: LauncherView, body: Object) -> Patch:
     return Patch(BATCH_JOBS, launcher.name, launcher.uid, launcher.version, body)
-
-
-def _kept(wanted: Shared, found: SharedView | None, owner: str) -> Write | None:
-    """The write that makes a shared object what it should be; None when it is."""
-    obj = wanted.object
-    resource = _RESOURCES[obj["kind"]]
-    if found is None or found.owner_uid != owner or found.deleting:
-        # One that is somebody else's is in the way, and making it finds out whose it is.
-        return Create(resource, obj, filled=wanted.filled, adopts=False)
-    if wanted.filled:
-        if found.keys is None or set(found.keys) == set(wanted.keys):
-            return None
-        body: Object = {"data": _without(found, wanted.keys)}
-    elif found.content == content_of(obj):
-        return None
-    elif obj["kind"] == "Service":
-        spec = obj["spec"]
-        selector = {**_without(found, spec["selector"]), **spec["selector"]}
-        ready_only = spec["publishNotReadyAddresses"]
-        body = {"spec": {"selector": selector, "publishNotReadyAddresses": ready_only}}
-    else:
-        body = {"data": {**_without(found, obj["data"]), **obj["data"]}}
-    return Patch(resource, found.name, found.uid, found.version, body, filled=wanted.filled)
-
-
-def _without(found: SharedView, wanted: Sequence[str] | Object) -> Object:
-    """What takes away the keys that are too many, in a merge patch."""
-    return dict.fromkeys(key for key in found.keys or () if key not in wanted)

@@ -8,8 +8,8 @@ Source: mpi-operator 0.8.2; mpijob.md sections 5 and 6.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from ascendop.api.job import Condition, Counts
@@ -20,64 +20,15 @@ from ascendop.apply.plan import Concluder, Conclusion, Create, Done, EventNote, 
 from ascendop.apply.refusals import CHILD_CONFLICT
 from ascendop.errors import InvalidJobError
 from ascendop.kube.resource import BATCH_JOBS
-from ascendop.reconciler.lives import created_words
+from ascendop.reconciler.launch_conditions import cut, ended_for_good, evicted, is_final, put
+from ascendop.reconciler.lives import NOT_STARTED, created_words
 from ascendop.reconciler.notes import write_notes
 from ascendop.reconciler.snapshot import AnySnapshot
+from ascendop.reconciler.stalled import stalled_words
 from ascendop.reconciler.status import Conditions, with_conditions, with_message
 from ascendop.times import rfc3339
 
-LONGEST: Final = 1024
-"""Bytes of a message that the original cuts."""
-_ENDS: Final = ("Succeeded", "Failed")
-_EVICTED: Final = "Evicted"
 _BACKOFF: Final = "BackoffLimitExceeded"
-
-
-def put(before: Conditions, new: Condition, *, moment: str, began: str | None = None) -> Conditions:
-    """The list after a condition was set; the list itself when it says that already.
-
-    began:  when it became so, where that is not now.
-    Source: mpijob.md 5.2.
-    """
-    old = next((c for c in before if c.type == new.type), None)
-    if old is not None and (old.status, old.reason) == (new.status, new.reason):
-        return before
-    same = old is not None and old.status == new.status
-    since = old.last_transition_time if old is not None and same else began or moment
-    last = replace(new, last_update_time=began or moment, last_transition_time=since)
-    opposite = {"Restarting": "Running", "Running": "Restarting"}.get(new.type)
-    kept = [c for c in before if c.type not in {new.type, opposite}]
-    if new.type in _ENDS:
-        over = ("Running", "Failed")
-        kept = [replace(c, status="False") if c.type in over else c for c in kept]
-    return (*kept, last)
-
-
-def is_final(conditions: Conditions, *types: str) -> bool:
-    return any(c.type in (types or _ENDS) and c.status == "True" for c in conditions)
-
-
-def ended_for_good(s: AnySnapshot) -> bool:
-    """The end is written down with its time; the original leaves the latter out at an eviction."""
-    return is_final(s.conditions) and bool(s.status.get("completionTime"))
-
-
-def ready(wanted: Sequence[PodSlot], pods: Iterable[PodView]) -> bool:
-    """Whether every slot has a pod that is ready and not on its way out."""
-    there = {pod.name for pod in pods if pod.ready and not pod.deleting}
-    return all(slot.name in there for slot in wanted)
-
-
-def evicted(pods: Iterable[PodView]) -> int:
-    return sum(pod.phase == "Failed" and pod.reason == _EVICTED for pod in pods)
-
-
-def cut(text: str) -> str:
-    """No more than the original's length in bytes, with dots at its end; never half a letter."""
-    data = text.encode()
-    if len(data) <= LONGEST:
-        return text
-    return data[: LONGEST - 3].decode(errors="ignore") + "..."
 
 
 def refusing(s: AnySnapshot, error: InvalidJobError) -> Concluder:
@@ -218,6 +169,8 @@ class Said:
     """Of the pods that the job should have now."""
     lost: bool = False
     """The launcher is gone, and nobody has seen its end."""
+    spared: frozenset[str] = frozenset()
+    """UIDs of pods that have failed and are replaced."""
 
     def not_yet(self, done: Done) -> Conclusion | None:
         """Of a pass that only makes the next one possible: what went wrong."""
@@ -246,15 +199,15 @@ class Said:
             text = f"launcher Job {name} is gone, and nobody saw how it ended"
             book.fail(f"{s.kind.kind}Failed", text)
         pods = self._pods()
-        if (gone := evicted(pods)) and not is_final(book.conditions):
+        if (gone := evicted(pods, self.spared)) and not is_final(book.conditions):
             book.fail(f"{s.kind.kind}Evicted", f"{gone}/{len(self.slots)} workers are evicted")
         self._running(book, pods)
         status: Object = {**s.status, "replicaStatuses": self._counts(pods, done)}
         for key, time in (("startTime", started), ("completionTime", book.completed)):
             if time:
                 status[key] = time
-        after = self._with_trouble(book.conditions, done)
-        events = (*book.events, *self._notes(done), *_refusals(s, done.failures))
+        after, said = self._with_trouble(book.conditions, done)
+        events = (*book.events, *self._notes(done), *_refusals(s, done.failures), *said)
         return Conclusion(with_conditions(status, after), events)
 
     @property
@@ -320,13 +273,22 @@ class Said:
         roles = self.s.kind.roles(self.job.labels)
         return {role.name: {} for role in roles if role.name != self.launch.role}
 
-    def _with_trouble(self, conditions: Conditions, done: Done) -> Conditions:
-        """Created says what keeps the job from being made, and what it said at first otherwise."""
+    def _with_trouble(
+        self, conditions: Conditions, done: Done
+    ) -> tuple[Conditions, tuple[EventNote, ...]]:
+        """Created says what keeps the job from being made or its pods from starting.
+
+        Otherwise what it said at first. An Event tells of the pods, too, when that is news.
+        """
         if is_final(conditions):
-            return conditions
+            return conditions, ()
         texts = [_words(self.s, failure)[1] for failure in done.failures if not failure.waits]
-        text = texts[0] if texts else created_words(self.s)[1]
-        return with_message(conditions, "Created", cut(text), self.s.now)
+        pods = (*self._pods(), *self.s.launched.pods)
+        stalled = "" if texts or self._sleeps else stalled_words(self.s, pods)
+        text = texts[0] if texts else stalled or created_words(self.s)[1]
+        after = with_message(conditions, "Created", cut(text), self.s.now)
+        note = EventNote("Warning", NOT_STARTED, stalled, "Observe")
+        return after, (note,) if stalled and after != conditions else ()
 
     def _notes(self, done: Done) -> Iterator[EventNote]:
         spec = self.job.replicas[self.launch.role].pod_spec

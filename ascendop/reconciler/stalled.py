@@ -34,7 +34,7 @@ def say_stalled(
 
     Source:  field-reports.md FR-012, FR-015.
     """
-    text = _named([f"{pod.name} ({why})" for pod in pods if (why := _why(s, pod))])
+    text = stalled_words(s, pods)
     if not text:
         said = any(c.type == "Created" and c.reason == NOT_STARTED for c in before)
         return (created_anew(s, before) if said else before), ()
@@ -44,6 +44,11 @@ def say_stalled(
         after = with_state_last(after, state)
     note = EventNote("Warning", NOT_STARTED, text, "Observe")
     return after, (note,) if after != before else ()
+
+
+def stalled_words(s: Snapshot[S], pods: Sequence[PodView]) -> str:
+    """Which pods do not start, or no longer do, and why; empty for none."""
+    return _named([f"{pod.name} ({why})" for pod in pods if (why := _why(s, pod))])
 
 
 def stalled_in_s(s: Snapshot[S], pods: Sequence[PodView]) -> float | None:

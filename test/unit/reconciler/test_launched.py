@@ -779,3 +779,78 @@ def test_c66_the_time_of_the_plug_in_is_followed():
     changed = mpi.seen(mpi.job(workers=1, policy=policy), mpi.pod(), place=PLUGIN, **running)
     (want,) = make.created(decide(changed), COSCHEDULING_GROUPS).values()
     assert want["spec"]["scheduleTimeoutSeconds"] == 10
+
+
+# ── what only those get who ask for it ──
+
+
+def replacing(most, used=None):
+    obj = mpi.job(workers=3)
+    obj["metadata"]["annotations"] = {"ascendop.io/replace-failed-workers": str(most)}
+    if used is not None:
+        obj["metadata"]["annotations"]["ascendop.io/replaced-workers"] = str(used)
+    return obj
+
+
+def replaced(obj, *others):
+    """What is done about two workers that have failed, one of them by an eviction."""
+    failed = [mpi.pod(1, "Failed"), mpi.pod(2, "Failed", reason="Evicted")]
+    return mpi.decided(
+        mpi.seen(obj, mpi.pod(0), *(others or failed), job=mpi.launcher(), status=status(RUNNING))
+    )
+
+
+@pytest.mark.parametrize(
+    ("most", "used", "gone", "counted"),
+    [(5, None, [1, 2], "2"), (5, 4, [1], "5"), (2, 2, [], None), (0, None, [], None)],
+)
+def test_w07_a_worker_that_failed_is_replaced_where_the_user_says_how_often(
+    most, used, gone, counted
+):
+    """mpijob:W-07: counted first, then deleted; its successor comes when it is gone."""
+    plan, after = replaced(replacing(most, used))
+    assert make.deleted(plan) == [f"foo-worker-{i}" for i in gone]
+    counts = [w for w in make.writes(plan, Patch) if w.name == "foo"]
+    assert [p.body["metadata"]["annotations"] for p in counts] == (
+        [{"ascendop.io/replaced-workers": counted}] if counted else []
+    )
+    assert make.created(plan) == {} and plan.destructive
+    ends = len(gone) < 2
+    assert (("Failed", "True", "MPIJobEvicted") in mpi.conditions(after)) == ends
+
+
+def test_w07_a_worker_on_its_way_out_is_waited_for():
+    """mpijob:W-07: it is neither deleted twice nor counted twice, and no end of the job."""
+    going = [mpi.pod(1, "Failed", reason="Evicted", deleting=True), mpi.pod(2)]
+    plan, after = replaced(replacing(5, 1), *going)
+    assert make.writes(plan) == []
+    assert mpi.conditions(after)[-1] == ("Running", "True", "MPIJobRunning")
+    plan, _ = replaced(replacing(5, 1), mpi.pod(2))
+    assert list(make.created(plan)) == ["foo-worker-1"]
+
+
+def test_w14_names_from_the_start_on():
+    """mpijob:W-14"""
+    plan = decide(mpi.seen(mpi.job(workers=1), shared={}, place=Place(names_early=True)))
+    (service,) = make.created(plan, SHARED_SERVICES).values()
+    assert service["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_w16_pods_that_do_not_start_are_named():
+    """mpijob:W-16: after a while, once, and for as long as they do not."""
+    late = mpi.pod(1, "Pending", stuck="c: ImagePullBackOff", created="2026-01-02T03:03:00Z")
+    young = mpi.pod(1, "Pending", stuck="c: ImagePullBackOff", created="2026-01-02T03:04:00Z")
+    running = {"job": mpi.launcher(), "status": status()}
+    plan, after = mpi.decided(mpi.seen(mpi.job(workers=2), mpi.pod(0), young, **running))
+    assert plan.again_after_s == 25
+    assert job_conditions(after, "Created")["message"] == "MPIJob bar/foo is created."
+    _, after = mpi.decided(mpi.seen(mpi.job(workers=2), mpi.pod(0), late, **running))
+    text = "foo-worker-1 (c: ImagePullBackOff)"
+    created = job_conditions(after, "Created")
+    assert (created["reason"], created["message"]) == ("MPIJobCreated", text)
+    assert mpi.told(after) == [("Warning", "PodsNotStarted", text)]
+    seen = mpi.seen(mpi.job(workers=2), mpi.pod(0), late, job=mpi.launcher(), status=after.status)
+    assert mpi.told(mpi.decided(seen)[1]) == []
+    seen = mpi.seen(mpi.job(workers=2), *pods(2), job=mpi.launcher(), status=after.status)
+    message = job_conditions(mpi.decided(seen)[1], "Created")["message"]
+    assert message == "MPIJob bar/foo is created."
