@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 import orjson
 
 from ascendop.app.preflight import UnusableClusterError
+from ascendop.kinds import load_kinds
 from ascendop.kube.client import Client
 from ascendop.kube.errors import ApiError, NotFoundError, TransportError
-from ascendop.kube.resource import CORE_EVENTS, LEASES, POD_GROUPS, Resource
+from ascendop.kube.resource import CORE_EVENTS, COSCHEDULING_GROUPS, LEASES, POD_GROUPS, Resource
 from ascendop.kube.transport import Request
-from ascendop.schema.rbac import CALLS, KIND_VERBS
+from ascendop.schema.rbac import CALLS, KIND_VERBS, LAUNCH_CALLS
 from ascendop.settings import Settings
 
 _PATH: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -101,6 +102,7 @@ def _needed(settings: Settings, jobs: list[Resource], own_namespace: str) -> Ite
     for namespace in settings.namespaces or (None,):
         for resource, verb in calls:
             yield Right(verb, resource, namespace)
+        yield from _beside(jobs, namespace)
         for job in jobs:
             for verb in KIND_VERBS:
                 yield Right(verb, job, namespace)
@@ -108,6 +110,20 @@ def _needed(settings: Settings, jobs: list[Resource], own_namespace: str) -> Ite
     if settings.leader_elect:
         for verb in _LEASE_VERBS:
             yield Right(verb, LEASES, settings.lease_namespace or own_namespace)
+
+
+def _beside(jobs: Iterable[Resource], namespace: str | None) -> Iterator[Right]:
+    """What kinds with a launcher need; without its PodGroups they run jobs that are no gangs."""
+    launching = {kind.kind for kind in load_kinds().values() if kind.launch is not None}
+    if not any(job.kind in launching for job in jobs):
+        return
+    for call in LAUNCH_CALLS:
+        if call.resource == COSCHEDULING_GROUPS:
+            continue
+        # A part is spelled as in a role, e.g. jobs/status.
+        plural, _, part = call.resource.plural.partition("/")
+        for verb in call.verbs:
+            yield Right(verb, replace(call.resource, plural=plural), namespace, part)
 
 
 async def _may(client: Client, right: Right) -> bool:
