@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from ascendop.api.observed import GroupView, LauncherView, SharedView
 from ascendop.gang.launched import groups_of
 from ascendop.informer import launch_rows
+from ascendop.informer.change import Change
 from ascendop.informer.informer import Informer
 from ascendop.informer.represent import StructForm
 from ascendop.informer.rows import groups_form
@@ -56,6 +57,9 @@ class Beside:
     groups: Informer[GroupView] | None = None
     """PodGroups, where the gang's scheduler is not Volcano; the cluster may not have them."""
 
+    ended: dict[str, LauncherView] = field(default_factory=dict)
+    """The last that was seen of Jobs that had ended when they went, by uid of their owner."""
+
     @property
     def all(self) -> tuple[Informer[Any], ...]:
         return () if self.launchers is None else (self.launchers, *self.shared.values())
@@ -72,6 +76,12 @@ class Beside:
     @property
     def stores(self) -> Mapping[str, Store[SharedView]]:
         return {kind: informer.store for kind, informer in self.shared.items()}
+
+    def job_changed(self, change: Change[LauncherView]) -> None:
+        """Keep how a Job ended that goes, most often by its TTL: nobody may have looked before."""
+        old = change.old
+        if change.new is None and old is not None and old.end and old.owner_uid:
+            self.ended[old.owner_uid] = old
 
     def launcher_of(self, row: Any) -> Any:  # noqa: ANN401  a child
         """The Job of a launcher's pod, in the place of the pod; else the child itself.
@@ -93,7 +103,7 @@ def mirror_beside(make: Make, names: Sequence[str | None], gang: str) -> Beside:
     def scopes(**more: Any) -> tuple[Scope, ...]:  # noqa: ANN401  a Scope's
         return tuple(Scope(name, **more) for name in names)
 
-    return Beside(
+    found = Beside(
         make(BATCH_JOBS, launch_rows.launchers_form(), scopes(), "launchers", owned=True),
         {
             found.kind: make(
@@ -112,3 +122,6 @@ def mirror_beside(make: Make, names: Sequence[str | None], gang: str) -> Beside:
         if groups_of(gang) == COSCHEDULING_GROUPS
         else None,
     )
+    if found.launchers is not None:
+        found.launchers.handle(found.job_changed)
+    return found

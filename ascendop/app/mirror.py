@@ -212,6 +212,7 @@ class Mirror:
             priorities_known=self.priorities.synced.is_set,
             room=self._room_now,
             launchers=self.beside.jobs,
+            launchers_ended=self.beside.ended,
             shared=self.beside.stores,
             launched_known=lambda: self.beside.known,
             launched_groups=self.beside.groups.store if self.beside.groups else None,

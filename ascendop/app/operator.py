@@ -287,6 +287,7 @@ class Operator:
     def _job_is_gone(self, key: Key, row: JobRow) -> None:
         self._gate.forget(key)
         self._observer.forget(row.uid)
+        self.mirror.beside.ended.pop(row.uid, None)
         self._gone.put_nowait(row)
         if self.workloads is not None:
             self.workloads.wake(key.namespace, key.name)

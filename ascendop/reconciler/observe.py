@@ -66,6 +66,8 @@ class Stores:
     room: Callable[[], Room | None]
     launchers: Store[LauncherView] | None = None
     """Jobs of batch/v1; None where no kind has a launcher."""
+    launchers_ended: Mapping[str, LauncherView] = field(default_factory=dict)
+    """Those that had ended when they went, by uid of their owner."""
     shared: Mapping[str, Store[SharedView]] = field(default_factory=dict)
     """What pods of one job share, by kind."""
     launched_groups: Store[GroupView] | None = None
@@ -146,6 +148,7 @@ class Observer:
         if launch is None or stores.launchers is None:
             return Launched()
         found = stores.launchers.get(row.namespace, launch.job_name(row.name))
+        found = found or stores.launchers_ended.get(row.uid)
         group = self._groups(kind).get(row.namespace, row.name)
         return Launched(
             known=stores.launched_known(),

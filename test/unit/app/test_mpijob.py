@@ -458,3 +458,25 @@ async def test_c64_a_pod_group_that_could_not_be_changed_is_tried_again(town):
             return (await town.hands.get(POD_GROUPS, NS, "foo"))["spec"]["minMember"] == 1
 
         await town.until(follows)
+
+
+@pytest.mark.parametrize(("phase", "state"), [("Succeeded", "Succeeded"), ("Failed", "Failed")])
+async def test_c45_w05_an_end_that_nobody_looked_at_in_time_counts(town, phase, state):
+    """mpijob:W-05: what the watch said last of a Job that its TTL has taken."""
+    async with town.running(town.operator()):
+        policy = {"ttlSecondsAfterFinished": 0, "backoffLimit": 0}
+        await town.make(policy=policy, launcher={**NEVER, "template": mpi.template()})
+        await town.until_all()
+        await town.kubelet("Running")
+        await town.until_job("Running", "foo")
+        is_status = lambda request: request.path.endswith("/mpijobs/foo/status")  # noqa: E731
+        town.wire.before.append(slow(is_status, 5))
+        error = RefusedError(409, "Conflict", "somebody wrote meanwhile")
+        town.wire.before.append(refuse(is_status, error, times=1))
+        await town.kubelet(phase, "launcher")
+        await town.until_pods(2)
+        assert await town.hands.list(BATCH_JOBS, Scope(NS)) == []
+        await town.until_job(state, "foo", within_s=600)
+        assert await town.hands.list(BATCH_JOBS, Scope(NS)) == []
+        reasons = await town.reasons()
+    assert reasons.count("MPIJobSucceeded") == (phase == "Succeeded")
