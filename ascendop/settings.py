@@ -88,8 +88,8 @@ class Settings(BaseModel):
     """Scheduler that starts the pods of an MPIJob as a gang: volcano, or one with the coscheduling
     plug-in by its name; none when empty."""
     mpi_names_early: bool = False
-    """Whether workers of an MPIJob can be reached by name before they are ready, so that a launcher
-    that comes first does not spend its retries on names."""
+    """Whether workers of an MPIJob can be reached by name before they are ready, and its launcher
+    comes when they have addresses, so that it does not spend its retries on names."""
     mpi_strict_parity: bool = False
     """Whether an MPIJob gets only what mpi-operator makes, without our additions."""
     cluster_domain: str = ""

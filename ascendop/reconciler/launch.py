@@ -42,7 +42,13 @@ from ascendop.kube.resource import (
     Resource,
 )
 from ascendop.reconciler.finish import job_resource
-from ascendop.reconciler.launch_conditions import ended_for_good, evicted, is_final, ready
+from ascendop.reconciler.launch_conditions import (
+    addressed,
+    ended_for_good,
+    evicted,
+    is_final,
+    ready,
+)
 from ascendop.reconciler.launch_says import Said, conflicting, held, refusing
 from ascendop.reconciler.launch_shared import kept
 from ascendop.reconciler.pods import slots
@@ -189,8 +195,13 @@ class _Pass:
 
     @property
     def _let_go(self) -> bool:
-        """Whether the launcher may run by now."""
-        return not self.launch.waits(self.job) or ready(self._slots, self.s.pods)
+        """Whether the launcher may run by now.
+
+        A name needs an address, and a pod has none before its sandbox is there.
+        """
+        if self.launch.waits(self.job):
+            return ready(self._slots, self.s.pods)
+        return not self.s.world.place.names_early or addressed(self._slots, self.s.pods)
 
     def _shared(self) -> Iterator[Step]:
         running = sorted(
@@ -254,7 +265,7 @@ class _Pass:
     def _group(self) -> Iterator[Apply]:
         if not self.s.world.gang:
             return
-        withheld = self.launch.waits(self.job) and self._launcher is None and not self._let_go
+        withheld = self._launcher is None and not self._let_go
         want = launched_group(self.job, self.launch.role, self._groups, withheld=withheld)
         if self.s.group is None:
             yield Apply(self._groups, want)
@@ -265,7 +276,9 @@ class _Pass:
     def _launched(self, launcher: LauncherView | None) -> Iterator[Write]:
         """The Job as it should be: made, put to sleep, or let go on."""
         if launcher is None:
-            if not self.launch.waits(self.job) or (not self._suspended and self._let_go):
+            if self._suspended and self.launch.waits(self.job):
+                return
+            if self._suspended or self._let_go:
                 yield Create(BATCH_JOBS, self._new_job(), adopts=False)
         elif self._suspended and not launcher.suspended:
             yield _patch(launcher, {"spec": {"suspend": True}})

@@ -59,6 +59,12 @@ def ready(wanted: Sequence[PodSlot], pods: Iterable[PodView]) -> bool:
     return all(slot.name in there for slot in wanted)
 
 
+def addressed(wanted: Sequence[PodSlot], pods: Iterable[PodView]) -> bool:
+    """Whether every slot has a pod with an address."""
+    there = {pod.name for pod in pods if pod.ip and not pod.deleting}
+    return all(slot.name in there for slot in wanted)
+
+
 def evicted(pods: Iterable[PodView], spared: Collection[str] = ()) -> int:
     """Pods that were, but for those on their way out and those that get a successor."""
     gone = (pod for pod in pods if pod.phase == "Failed" and pod.reason == _EVICTED)

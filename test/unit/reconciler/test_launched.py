@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ascendop.api.launch import Place
-from ascendop.apply.plan import Create, Delete, Patch
+from ascendop.apply.plan import Apply, Create, Delete, Patch
 from ascendop.apply.refusals import CHILD_CONFLICT
 from ascendop.kube.resource import (
     BATCH_JOBS,
@@ -834,6 +834,29 @@ def test_w14_names_from_the_start_on():
     plan = decide(mpi.seen(mpi.job(workers=1), shared={}, place=Place(names_early=True)))
     (service,) = make.created(plan, SHARED_SERVICES).values()
     assert service["spec"]["publishNotReadyAddresses"] is True
+    assert list(make.created(plan)) == ["foo-worker-0"]
+
+
+@pytest.mark.parametrize("gang", ["", "volcano"])
+@pytest.mark.parametrize("sleeping", [None, {"suspended": True}])
+def test_w14_names_are_no_good_without_addresses(sleeping, gang):
+    """mpijob:W-14: so the launcher is made, or goes on, when all workers have one."""
+    there = mpi.pod(0, ip="10.0.0.1", ready=False)
+    place = Place(names_early=True, gang=gang)
+    for last, comes in (
+        (mpi.pod(1, "Pending"), False),
+        (mpi.pod(1, ip="10.0.0.2", ready=False), True),
+        (mpi.pod(1, ip="10.0.0.2", deleting=True), False),
+    ):
+        found = mpi.seen(
+            mpi.job(workers=2), there, last, status=status(), place=place,
+            job=sleeping and mpi.launcher(**sleeping),
+        )  # fmt: skip
+        plan = decide(found)
+        writes = [w for w in make.writes(plan) if w.resource == BATCH_JOBS]
+        assert bool(writes) is comes
+        groups = [w.object["spec"]["minMember"] for w in make.writes(plan, Apply)]
+        assert groups == ([3 if comes or sleeping else 2] if gang else [])
 
 
 def test_w16_pods_that_do_not_start_are_named():
