@@ -28,6 +28,8 @@ class ContainerView(msgspec.Struct, frozen=True, gc=False):
     reason: str
     finished: str = ""
     """RFC 3339, when terminated."""
+    said: str = ""
+    """The last of its termination message, when it failed."""
 
 
 class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):

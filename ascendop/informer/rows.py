@@ -45,11 +45,14 @@ class Whole(Wire):
 
 
 _NOBODY: Final = Owner()
+LAST_WORDS: Final = 1024
+"""Letters of what a failed container said that are kept: as many as a condition can show."""
 
 
 class Terminated(Wire):
     exit_code: int = 0
     reason: str = ""
+    message: str = ""
     finished_at: str | None = None
 
 
@@ -260,16 +263,24 @@ def _read(annotations: Mapping[str, str] | None, pool: Pool) -> Pairs:
 
 def _container(found: ContainerStatus, pool: Pool) -> ContainerView:
     state = found.state or State()
-    name, code, reason, finished = "", 0, "", ""
+    name, code, reason, finished, said = "", 0, "", "", ""
     if state.terminated is not None:
         name, code, reason = "terminated", state.terminated.exit_code, state.terminated.reason
         finished = state.terminated.finished_at or ""
+        said = state.terminated.message[-LAST_WORDS:] if code else ""
     elif state.waiting is not None:
         name, reason = "waiting", state.waiting.reason
     elif state.running is not None:
         name = "running"
     return ContainerView(
-        pool(found.name), name, found.ready, found.restart_count, code, pool(reason), pool(finished)
+        name=pool(found.name),
+        state=name,
+        ready=found.ready,
+        restarts=found.restart_count,
+        exit_code=code,
+        reason=pool(reason),
+        finished=pool(finished),
+        said=said,
     )
 
 

@@ -77,3 +77,21 @@ def cut(text: str) -> str:
     if len(data) <= LONGEST:
         return text
     return data[: LONGEST - 3].decode(errors="ignore") + "..."
+
+
+def last_words(pod: PodView, *, room: int) -> str:
+    """How a container of a failed pod ended, and the end of what it had said, in so many bytes.
+
+    What went wrong comes last, in logs and in what mpirun makes of them.
+    """
+    failed = [c for c in pod.containers if c.state == "terminated" and c.exit_code != 0]
+    if not failed:
+        return ""
+    first = min(failed, key=lambda c: (not c.said, c.finished))
+    why = f" ({first.reason})" if first.reason else ""
+    how = f"container {first.name} exited with code {first.exit_code}{why}"
+    said = first.said.strip().encode()
+    left = room - len(f"{how}: ".encode())
+    if len(said) > left:
+        said = b"..." + said[-max(left - 3, 1) :]
+    return f"{how}: {said.decode(errors='ignore')}" if said else how

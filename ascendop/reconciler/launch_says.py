@@ -20,7 +20,15 @@ from ascendop.apply.plan import Concluder, Conclusion, Create, Done, EventNote, 
 from ascendop.apply.refusals import CHILD_CONFLICT
 from ascendop.errors import InvalidJobError
 from ascendop.kube.resource import BATCH_JOBS
-from ascendop.reconciler.launch_conditions import cut, ended_for_good, evicted, is_final, put
+from ascendop.reconciler.launch_conditions import (
+    LONGEST,
+    cut,
+    ended_for_good,
+    evicted,
+    is_final,
+    last_words,
+    put,
+)
 from ascendop.reconciler.lives import NOT_STARTED, created_words
 from ascendop.reconciler.notes import write_notes
 from ascendop.reconciler.snapshot import AnySnapshot
@@ -147,14 +155,19 @@ class _Book:
 def _failure(s: AnySnapshot, launcher: LauncherView, otherwise: str) -> tuple[str, str]:
     """Reason and message: those of the Job, and of the pod that failed last if it ran out of tries.
 
-    Source:  mpijob.md 5.2; a pod that only exited says neither, and the separators stay.
+    A pod that only exited says neither: the separators stay, and its container is asked.
+
+    Source:  mpijob.md 5.2, W-44.
     """
     reason = launcher.reason or f"{s.kind.kind}Failed"
     text = launcher.message or otherwise
     failed = [pod for pod in s.launched.pods if pod.phase == "Failed"]
     if reason == _BACKOFF and failed:
         last = max(failed, key=lambda pod: (pod.created, pod.name))
-        return f"{reason}/{last.reason}", cut(f"{text}: {last.message}")
+        said = last.message
+        if not said and not s.world.place.strict:
+            said = last_words(last, room=LONGEST - len(f"{text}: ".encode()))
+        return f"{reason}/{last.reason}", cut(f"{text}: {said}")
     return reason, text
 
 

@@ -236,6 +236,14 @@ def test_the_state_of_a_container_is_flat():
     assert pod(running()).containers == (ContainerView("ascend", "running", True, 0, 0, ""),)
 
 
+@pytest.mark.parametrize(("code", "kept"), [(7, "." * 1023 + "!"), (0, "")])
+def test_the_last_words_of_a_container_are_kept_when_it_failed(code, kept):
+    ended = {"exitCode": code, "message": "." * 4095 + "!"}
+    container = {"name": "ascend", "state": {"terminated": ended}}
+    (found,) = pod({"status": {"containerStatuses": [container]}}).containers
+    assert (found.exit_code, found.said) == (code, kept)
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

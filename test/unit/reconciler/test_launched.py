@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ascendop.api.launch import Place
+from ascendop.api.observed import ContainerView
 from ascendop.apply.plan import Apply, Create, Delete, Patch
 from ascendop.apply.refusals import CHILD_CONFLICT
 from ascendop.kube.resource import (
@@ -386,6 +387,46 @@ def test_c49_w44_pods_that_said_nothing():
     )  # fmt: skip
     failed = job_conditions(mpi.decided(found)[1], "Failed")
     assert (failed["reason"], failed["message"]) == ("BackoffLimitExceeded/", f"{LIMIT}: ")
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        pytest.param("", "container c exited with code 7 (Error)", id="W-44 the exit code"),
+        pytest.param(
+            "rank 4: no mesh\n",
+            "container c exited with code 7 (Error): rank 4: no mesh",
+            id="W-44 the last words",
+        ),
+    ],
+)
+def test_w44_a_container_that_said_more_than_its_pod(said, wanted):
+    """mpijob:W-44: but not where everything is as in the original."""
+    container = ContainerView("c", "terminated", False, 0, 7, "Error", said=said)
+    tries = [mpi.launcher_pod("Failed", containers=(container,))]
+    for strict, text in ((False, wanted), (True, "")):
+        found = mpi.seen(
+            mpi.job(), job=mpi.launcher(message=LIMIT, **FAILED), of_launcher=tries,
+            status=status(), place=Place(strict=strict),
+        )  # fmt: skip
+        failed = job_conditions(mpi.decided(found)[1], "Failed")
+        assert (failed["reason"], failed["message"]) == (
+            "BackoffLimitExceeded/",
+            f"{LIMIT}: {text}",
+        )
+
+
+def test_w41_w44_of_many_words_the_last_are_kept():
+    """mpijob:W-41 mpijob:W-44: no more than the original's bytes, and no half letter."""
+    container = ContainerView("c", "terminated", False, 0, 7, "Error", said="é" * 1023 + "!")
+    found = mpi.seen(
+        mpi.job(), job=mpi.launcher(message=LIMIT, **FAILED),
+        of_launcher=[mpi.launcher_pod("Failed", containers=(container,))], status=status(),
+    )  # fmt: skip
+    text = job_conditions(mpi.decided(found)[1], "Failed")["message"]
+    assert text.startswith(f"{LIMIT}: container c exited with code 7 (Error): ...é")
+    assert text.endswith("é!")
+    assert len(text.encode()) in {1023, 1024}
 
 
 def test_c50_a_job_that_failed_without_a_word():
