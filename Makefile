@@ -62,7 +62,7 @@ node-up: $(READY) tools ## A real node: kubelet, containerd, DNS, in namespaces 
 node-down: $(READY) ## The end of it, and of everything in it
 	@$(RUN) hack.node down
 node-test: $(READY) tools ## Jobs in real containers, on a node that is started for them
-	NODES=required $(PYTEST) -m "not long" test/e2e/test_real_pods.py test/e2e/test_real_mpi.py
+	NODES=required $(PYTEST) -m "not long" test/e2e/test_real_*.py
 bench: $(READY) tools ## Pods per second beside a bare loader, on a real control plane
 	$(RUN) hack.bench
 tools: $(READY) ## The control-plane binaries, built once into a cache outside the tree

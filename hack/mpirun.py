@@ -61,11 +61,13 @@ class Implementation:
     """One MPI.
 
     image:     with it.
+    kind:      what an MPIJob calls it.
     slots:     how a host's number of slots is written in the host file.
     settings:  what its launcher is told; `{slots}` stands for their number.
     """
 
     image: str
+    kind: str
     slots: str
     settings: tuple[tuple[str, str], ...]
 
@@ -89,10 +91,10 @@ _INTEL = (
     ("I_MPI_PERHOST", "{slots}"),
 )
 IMPLEMENTATIONS = {
-    "Open MPI 4": Implementation("mpi", " slots={slots}", _ORTE),
-    "Open MPI 5": Implementation("openmpi5", " slots={slots}", (*_ORTE, *_PRTE)),
-    "MPICH": Implementation("mpich", ":{slots}", _HYDRA),
-    "Intel MPI": Implementation("intelmpi", ":{slots}", _INTEL),
+    "Open MPI 4": Implementation("mpi", "OpenMPI", " slots={slots}", _ORTE),
+    "Open MPI 5": Implementation("openmpi5", "OpenMPI", " slots={slots}", (*_ORTE, *_PRTE)),
+    "MPICH": Implementation("mpich", "MPICH", ":{slots}", _HYDRA),
+    "Intel MPI": Implementation("intelmpi", "Intel", ":{slots}", _INTEL),
 }
 
 

@@ -1,0 +1,290 @@
+# SPDX-FileCopyrightText: The ascendop authors
+# SPDX-License-Identifier: Apache-2.0
+
+"""MPIJobs in real containers: mpirun goes over ssh, and each rank is on the host it belongs to."""
+
+import itertools
+import os
+
+import pytest
+
+from hack.admin import MERGE, path_of, wait_for
+from hack.mpijobs import (
+    FAILS_ON_ONE,
+    RealMPIJob,
+    mpi_job,
+    mpirun,
+    never_together,
+    one_launcher,
+    template_of,
+)
+from hack.mpirun import IMPLEMENTATIONS, MPIUSER, PROGRAM, ROOT
+from hack.node.cluster import NodeError
+from hack.node.images import IMAGES
+from hack.node.layout import default_layout
+from hack.node.machine import why_not
+from hack.node.plane import RealPlane
+
+REASON = why_not()
+pytestmark = [
+    pytest.mark.skipif(bool(REASON), reason=REASON),
+    pytest.mark.timeout(900),  # the first time, images are made and unpacked
+]
+OPEN_MPI_4 = IMPLEMENTATIONS["Open MPI 4"]
+MADE = IMAGES[OPEN_MPI_4.image].archive.exists() or "NODES" in os.environ
+OTHERS = sorted(IMPLEMENTATIONS.keys() - {"Open MPI 4"})
+USERS = pytest.mark.parametrize("user", [ROOT, MPIUSER], ids=["root", "uid-1000"])
+RESTRICTED = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+WHEN_READY = {"launcherCreationPolicy": "WaitForWorkersReady"}
+AT_STARTUP = {"launcherCreationPolicy": "AtStartup"}
+LOOKS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def real(folder):
+    """One real node. Where none comes up, that is said; only `make node-test` insists."""
+    plane = RealPlane(default_layout(), folder("real-mpijob"), toleration_s=5)
+    try:
+        plane.start()
+    except NodeError as error:
+        if "NODES" in os.environ:
+            raise
+        pytest.skip(f"no real node on this machine: {error}")
+    yield plane
+    plane.stop()
+
+
+@pytest.fixture(scope="module")
+def running(real, make_replica):
+    """The operator as a process beside it, with the rights that it is given."""
+    with make_replica(real, "--no-enable-gang-scheduling", name="real-mpi-operator") as replica:
+        yield replica
+
+
+@pytest.fixture
+def job(real, running, namespace):
+    """Create an MPIJob in a namespace of its own: `job(mpi, user, ...)`, as `mpi_job` takes it."""
+    with real.admin() as admin:
+
+        def make(mpi=OPEN_MPI_4, user=ROOT, *, change=lambda _asked: None, **options):
+            real.node.have(mpi.image)
+            where = namespace(real)
+            if user is MPIUSER:
+                obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where}}
+                admin.request("PATCH", path_of(obj), RESTRICTED, MERGE)
+            asked = mpi_job(mpi, user, **options)
+            change(asked)
+            made = RealMPIJob(real, admin, where, asked)
+            made.create()
+            return made
+
+        yield make
+
+
+@USERS
+@pytest.mark.skipif(not MADE, reason="its image is not made yet: make test-long does")
+def test_open_mpi_has_each_rank_on_its_host(job, user):
+    made = job(user=user, **WHEN_READY)
+    made.wait("Succeeded")
+    assert made.ranks == made.expected()
+    assert made.launcher_state["restartCount"] == 0
+    assert [c["type"] for c in made.status["conditions"]] == ["Created", "Running", "Succeeded"]
+
+
+@USERS
+@pytest.mark.long
+@pytest.mark.parametrize("mpi", OTHERS)
+def test_every_other_mpi_has_each_rank_on_its_host(job, mpi, user):
+    made = job(IMPLEMENTATIONS[mpi], user, **WHEN_READY)
+    made.wait("Succeeded")
+    assert made.ranks == made.expected()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mpi", sorted(IMPLEMENTATIONS))
+def test_a_launcher_that_works_too_has_the_first_ranks(job, mpi):
+    run = mpirun(4)
+    if IMPLEMENTATIONS[mpi].kind != "OpenMPI":
+        # Hydra does not see that a full name is its own, and goes there by ssh as well.
+        run = ["sh", "-c", '/usr/sbin/sshd && exec "$@"', "sh", *run]
+    made = job(IMPLEMENTATIONS[mpi], workers=1, run=run, runLauncherAsWorker=True)
+    made.wait("Succeeded")
+    assert made.ranks == made.expected()
+
+
+# ------------------------------------------------------------ when the launcher comes
+@pytest.mark.long
+def test_a_launcher_that_comes_when_workers_are_ready_is_never_restarted(job):
+    made = [job(run=mpirun(6, waits=False), **WHEN_READY) for _ in range(5)]
+    for one in made:
+        one.wait("Succeeded", 120)
+    assert [one.ranks == one.expected() for one in made] == [True] * 5
+    assert [(len(one.launchers), one.launcher_state["restartCount"]) for one in made] == [
+        (1, 0)
+    ] * 5
+
+
+@pytest.mark.long
+def test_a_launcher_that_comes_at_once_gets_there(job):
+    made = job(run=mpirun(6, waits=False), **AT_STARTUP)
+    made.wait("Succeeded", 120)
+    assert made.ranks == made.expected()
+
+
+@pytest.mark.long
+def test_a_launcher_that_comes_at_once_finds_names_that_are_there_early(
+    real, running, make_replica, job
+):
+    flags = ("--no-enable-gang-scheduling", "--mpi-names-early")
+    running.stop()
+    try:
+        with make_replica(real, *flags, name="early-mpi-operator"):
+            made = [job(run=mpirun(6, waits=False), **AT_STARTUP) for _ in range(3)]
+            for one in made:
+                one.wait("Succeeded", 120)
+            assert [one.ranks for one in made] == [one.expected() for one in made]
+            assert [one.launcher_state["restartCount"] for one in made] == [0] * 3
+    finally:
+        running.start()
+
+
+# ------------------------------------------------------------ two nodes
+@pytest.mark.long
+def test_mpirun_goes_across_two_nodes(real, job):
+    with real.joined() as second:
+        second.have(OPEN_MPI_4.image)
+        for user in (ROOT, MPIUSER):
+            made = job(user=user, workers=2, change=never_together, **WHEN_READY)
+            made.wait("Succeeded")
+            assert made.ranks == made.expected()
+            nodes = {pod["spec"]["nodeName"] for pod in made.pods}
+            assert nodes == {real.node.layout.name, second.layout.name}
+
+
+# ------------------------------------------------------------ faults
+@pytest.mark.long
+def test_a_worker_that_is_killed_stays_dead_and_its_job_fails(real, job):
+    run = mpirun(6, f"{PROGRAM}\nimport time; time.sleep(600)")
+    made = job(run=run, runPolicy={"backoffLimit": 0}, **WHEN_READY)
+    made.wait("Running")
+    wait_for("its ranks have spoken", lambda: made.ranks == made.expected(), 60)
+    before = made.uids
+    real.node.kill("sshd", before["pi-worker-1"])
+    failed = made.wait("Failed")
+    assert failed["reason"].startswith("BackoffLimitExceeded")
+    assert made.uids == before
+    assert made.phases == {
+        "pi-worker-0": "Running", "pi-worker-1": "Failed", "pi-worker-2": "Running"
+    }  # fmt: skip
+    assert made.status["completionTime"]
+
+
+@pytest.mark.long
+def test_a_worker_that_is_deleted_comes_back_under_its_name_and_the_launcher_tries_again(job):
+    made = job(run=mpirun(6, f"{PROGRAM}\nimport time; time.sleep(4)"), **WHEN_READY)
+    made.wait("Running")
+    wait_for("its ranks have spoken", lambda: made.ranks == made.expected(), 60)
+    before, (lost,) = made.uids, [p for p in made.pods if p["metadata"]["name"] == "pi-worker-1"]
+    made.admin.request("DELETE", path_of(lost))
+    made.wait("Succeeded", 120)
+    assert made.ranks == made.expected()
+    assert made.launcher_state["restartCount"] > 0
+    after = made.uids
+    assert after.keys() == before.keys()
+    assert [name for name in after if after[name] != before[name]] == ["pi-worker-1"]
+
+
+def asks_for_one_more(asked):
+    asked["metadata"]["annotations"] = {"ascendop.io/replace-failed-workers": "1"}
+
+
+@pytest.mark.long
+def test_a_worker_that_is_killed_comes_back_if_the_job_asks_for_that(real, job):
+    run = mpirun(6, f"{PROGRAM}\nimport time; time.sleep(4)")
+    made = job(run=run, change=asks_for_one_more, **WHEN_READY)
+    made.wait("Running")
+    wait_for("its ranks have spoken", lambda: made.ranks == made.expected(), 60)
+    before = made.uids
+    real.node.kill("sshd", before["pi-worker-1"])
+    made.wait("Succeeded", 120)
+    assert made.ranks == made.expected()
+    after = made.uids
+    assert [name for name in after if after[name] != before[name]] == ["pi-worker-1"]
+
+
+def little_memory(asked):
+    one_launcher(asked)
+    (main,) = template_of(asked, "Launcher")["spec"]["containers"]
+    main["resources"] = {"limits": {"memory": "64Mi"}}
+
+
+@pytest.mark.long
+def test_a_launcher_that_is_out_of_memory_fails_its_job(job):
+    run = ["python3", "-c", "held = [bytearray(1 << 20) for _ in range(1 << 10)]"]
+    limit = {"backoffLimit": 0}
+    made = job(run=run, change=little_memory, workers=1, runPolicy=limit, **WHEN_READY)
+    failed = made.wait("Failed")
+    end = made.launcher_state["state"]["terminated"]
+    assert (end["exitCode"], end["reason"]) == (137, "OOMKilled")
+    assert failed["reason"] == "BackoffLimitExceeded/"
+    assert failed["message"].endswith(": container main exited with code 137 (OOMKilled)")
+    assert made.status["replicaStatuses"]["Launcher"] == {"failed": 1}
+
+
+@pytest.mark.long
+def test_a_rank_that_fails_gives_the_launcher_its_exit_code_and_the_job_its_last_words(job):
+    limit = {"backoffLimit": 0}
+    made = job(run=mpirun(6, FAILS_ON_ONE), change=one_launcher, runPolicy=limit, **WHEN_READY)
+    failed = made.wait("Failed")
+    assert made.launcher_state["state"]["terminated"]["exitCode"] == 7
+    assert failed["reason"] == "BackoffLimitExceeded/"
+    how = "Job has reached the specified backoff limit: container main exited with code 7 (Error): "
+    assert failed["message"].startswith(how)
+    assert "rank 4: no space left for the mesh" in failed["message"]
+
+
+# ------------------------------------------------------------ sleep and size
+@pytest.mark.long
+@pytest.mark.parametrize("policy", [WHEN_READY, AT_STARTUP], ids=["when-ready", "at-startup"])
+def test_a_job_that_is_suspended_in_the_middle_has_no_pods_and_runs_again(job, policy):
+    made = job(run=mpirun(6, f"{PROGRAM}\nimport time; time.sleep(4)"), **policy)
+    made.wait("Running")
+    wait_for("its ranks have spoken", lambda: made.ranks == made.expected(), 60)
+    before, began = made.uids, made.status["startTime"]
+    made.change({"runPolicy": {"suspend": True}})
+    made.wait("Suspended")
+    wait_for("no pod is left", lambda: not made.uids and not made.launchers)
+    assert made.conditions.keys() == {"Created", "Suspended"}
+    counts = {"Launcher": {}, "Worker": {}}
+    wait_for("nothing is active", lambda: made.status["replicaStatuses"] == counts)
+    made.change({"runPolicy": {"suspend": False}})
+    made.wait("Succeeded", 120)
+    assert made.ranks == made.expected()
+    assert made.uids.keys() == before.keys()
+    assert not set(made.uids.values()) & set(before.values())
+    assert made.status["startTime"] > began
+
+
+def known(made):
+    """What the discovery script in the launcher says, and the host file beside it."""
+    # kubelet looks at what a pod mounts when the pod changes, or else once a minute.
+    stamp = {"metadata": {"annotations": {"looked": str(next(LOOKS))}}}
+    made.patch({"apiVersion": "v1", "kind": "Pod", **made.launcher}, stamp)
+    said = made.in_launcher("sh", "-c", "/etc/mpi/discover_hosts.sh; cat /etc/mpi/hostfile")
+    return [line.split(".")[0] for line in said.splitlines()]
+
+
+@pytest.mark.long
+def test_a_job_that_is_scaled_tells_its_launcher(job):
+    made = job(workers=2, run=["sleep", "600"], **WHEN_READY)
+    made.wait("Running")
+    first = made.uids
+    for count in (2, 4, 1):
+        made.change({"mpiReplicaSpecs": {"Worker": {"replicas": count}}})
+        hosts = [f"pi-worker-{index}" for index in range(count)]
+        wait_for(f"it knows {count}", lambda h=hosts: known(made) == h + h, 90)
+        assert list(made.phases) == hosts
+        assert made.status["replicaStatuses"]["Worker"] == {"active": count}
+    assert made.uids["pi-worker-0"] == first["pi-worker-0"]
+    assert len(made.launchers) == 1
+    assert made.launcher_state["restartCount"] == 0
