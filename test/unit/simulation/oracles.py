@@ -43,6 +43,8 @@ class Oracles:
         # Here the scheduler writes under the same name as we, so I4 is looked at on the wire.
         self._gangs = Gangs(manager="", settle_s=HALF_S)
         self.created = Counter()
+        self.made = set()
+        """All pods that ever were: who is told by `which_pod`."""
         """Pods made, by name."""
 
     # The wire.
@@ -136,6 +138,7 @@ class Oracles:
         labels = meta["labels"]
         owner = meta["ownerReferences"][0]
         slot = (owner["uid"], labels[keys.REPLICA_TYPE], labels[keys.REPLICA_INDEX])
+        self.made.add(which_pod(pod))
         if not isinstance(self._world.writer, Wire):
             return
         self.created[meta["name"]] += 1
@@ -413,6 +416,13 @@ def _may_not_be_beside(made, other):
         return False
     going = "deletionTimestamp" in other["metadata"]
     return not (_backs_up(made) and _backs_up(other) and going)
+
+
+def which_pod(pod):
+    """Whose, which, and of which attempt: no two that are alike are to be told from each other."""
+    meta = pod["metadata"]
+    owner = meta["ownerReferences"][0]["uid"]
+    return owner, meta["name"], meta["labels"].get(keys.ATTEMPT, "")
 
 
 def _first(forgive, expire):

@@ -30,7 +30,7 @@ from ascendop.sim.volcano import build_definitions
 from ascendop.telemetry.metrics import Metrics
 from ascendop.times import rfc3339
 
-from .oracles import Oracles  # noqa: TID252  the standard library has a package called test
+from .oracles import Oracles, which_pod  # noqa: TID252  the standard library has a test package
 from .wire import Wire, is_write  # noqa: TID252  likewise
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -162,16 +162,15 @@ class World:
     def send_late(self, request, after_s):
         """The server reads it when nobody waits for the answer any more.
 
-        Not:  a request to make a pod that another try has made since, and that is gone again. It
-              would stand in for the next one, and nobody could tell: a request to create can name
-              no condition, and the pod has the labels, and the name, of the one that was lost.
+        Not:  a request to make a pod that another try has made, and that is gone again. It would
+              stand in for the next one, and nobody could tell: a request to create can name no
+              condition, and the pod has the labels, and the name, of the one that was lost.
         """
-        name = _pod_that_is_made(request)
-        before = self.oracles.created[name]
+        pod = _pod_that_is_made(request)
 
         async def send():
             await asyncio.sleep(after_s)
-            if name and self.oracles.created[name] > before:
+            if pod in self.oracles.made:
                 return
             self.writer = LATE
             self.server.open(request, user=LATE)
@@ -235,10 +234,10 @@ class World:
 
 
 def _pod_that_is_made(request):
-    """Its name; empty for any other request."""
+    """Which; None for any other request."""
     if request.method != "POST" or not request.path.endswith("/pods"):
-        return ""
-    return json.loads(request.body)["metadata"]["name"]
+        return None
+    return which_pod(json.loads(request.body))
 
 
 class Replica:
