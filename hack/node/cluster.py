@@ -80,7 +80,7 @@ class Node:
 
     def _up(self) -> None:
         node = self.layout
-        images.make(*images.WANTED)
+        _make(images.WANTED)
         for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler",
                      "kubelet", "kube-proxy", "coredns", "kubectl"):  # fmt: skip
             tools.path(name)
@@ -155,8 +155,11 @@ class Node:
                 _run("ip", "route", "replace", network, "via", first.ip, "dev", first.name)
 
     def have(self, *names: str) -> None:
-        """Images beside those of every node, from now on; made when they are missing."""
-        images.make(*names)
+        """Images beside those of every node, from now on; made when they are missing.
+
+        Raises NodeError.
+        """
+        _make(names)
         self._import(names)
 
     def _import(self, names: Iterable[str]) -> None:
@@ -287,6 +290,13 @@ class Node:
 
     def __exit__(self, *_: object) -> None:
         self.down()
+
+
+def _make(names: Iterable[str]) -> None:
+    try:
+        images.make(*names)
+    except (subprocess.CalledProcessError, OSError) as error:
+        raise NodeError(f"images {', '.join(names)} cannot be made: {error}") from error
 
 
 def direct() -> dict[str, str]:
