@@ -5,11 +5,15 @@
 
 import asyncio
 import itertools
+import os
 
 import pytest
 
 from hack.admin import wait_for
 from hack.controlplane import SHARP, ControlPlane
+from hack.node.cluster import NodeError
+from hack.node.layout import default_layout
+from hack.node.plane import RealPlane
 from hack.operate import Operator
 
 FOLDERS = []
@@ -110,6 +114,20 @@ def make_replica(folder):
         return Operator(plane, folder(options.get("name", "operator")), *arguments, **options)
 
     return make
+
+
+@pytest.fixture(scope="module")
+def real(folder):
+    """One real node. Where none comes up, that is said; only `make node-test` insists."""
+    plane = RealPlane(default_layout(), folder("real"), toleration_s=5)
+    try:
+        plane.start()
+    except NodeError as error:
+        if "NODES" in os.environ:
+            raise
+        pytest.skip(f"no real node on this machine: {error}")
+    yield plane
+    plane.stop()
 
 
 @pytest.fixture

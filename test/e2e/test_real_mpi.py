@@ -9,11 +9,8 @@ import pytest
 
 from hack.admin import MERGE, path_of, wait_for
 from hack.mpirun import IMPLEMENTATIONS, MPIUSER, ROOT, ByHand, Rank, ranks
-from hack.node.cluster import NodeError
 from hack.node.images import IMAGES
-from hack.node.layout import default_layout
 from hack.node.machine import why_not
-from hack.node.plane import RealPlane
 
 REASON = why_not()
 pytestmark = [
@@ -27,20 +24,6 @@ USERS = pytest.mark.parametrize("user", [ROOT, MPIUSER], ids=["root", "uid-1000"
 RESTRICTED = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
 READY_S = 60.0
 ENDS_S = 90.0
-
-
-@pytest.fixture(scope="module")
-def real(folder):
-    """One real node. Where none comes up, that is said; only `make node-test` insists."""
-    plane = RealPlane(default_layout(), folder("real-mpi"))
-    try:
-        plane.start()
-    except NodeError as error:
-        if "NODES" in os.environ:
-            raise
-        pytest.skip(f"no real node on this machine: {error}")
-    yield plane
-    plane.stop()
 
 
 def is_ready(pod):

@@ -4,7 +4,6 @@
 """Jobs in real containers: kubelet starts them, names resolve, ClusterIPs lead to the leader."""
 
 import copy
-import os
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,7 @@ import yaml
 
 from hack.admin import wait_for
 from hack.jobs import Job
-from hack.node.cluster import NodeError
-from hack.node.layout import default_layout
 from hack.node.machine import why_not
-from hack.node.plane import RealPlane
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 REASON = why_not()
@@ -24,20 +20,6 @@ pytestmark = [
     pytest.mark.timeout(600),  # the first time, images are made and unpacked
 ]
 SUCCEEDS_S = 90.0
-
-
-@pytest.fixture(scope="module")
-def real(folder):
-    """One real node. Where none comes up, that is said; only `make node-test` insists."""
-    plane = RealPlane(default_layout(), folder("real"), toleration_s=5)
-    try:
-        plane.start()
-    except NodeError as error:
-        if "NODES" in os.environ:
-            raise
-        pytest.skip(f"no real node on this machine: {error}")
-    yield plane
-    plane.stop()
 
 
 @pytest.fixture(scope="module")
