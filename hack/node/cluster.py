@@ -235,7 +235,8 @@ class Node:
         """Kill what is called so, in the whole node or in one pod, as a fault would."""
         for pid, called in self.processes(pod_uid):
             if called == name[:15]:  # as much as the kernel remembers
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it went with the one before
+                    os.kill(pid, signal.SIGKILL)
 
     # ------------------------------------------------------------ waiting
     def kubectl(self, *arguments: str) -> str:

@@ -24,6 +24,7 @@ from hack.node.layout import DNS, Layout, from_json
 from hack.node.parts import CONTROL_PLANE, SYSCTLS, command
 
 PATIENCE_S = 110.0
+STAYS_S = 1.0
 OK = 200
 PARTS: dict[int, str] = {}
 """What PID 1 has started, by PID."""
@@ -53,14 +54,17 @@ def main() -> int:
                 _until(lambda: _serves(node))
             start(node, part, toleration_s)
     _until(node.containerd.exists)
-    start(node, "kubelet", toleration_s)
     start(node, "proxy", toleration_s)
+    _until(lambda: _stays(start(node, "kubelet", toleration_s, told=False)))
     while True:
         signal.pause()
 
 
-def start(node: Layout, part: str, toleration_s: int) -> None:
-    """Start a part in the background; its output goes to its log."""
+def start(node: Layout, part: str, toleration_s: int, *, told: bool = True) -> int:
+    """Start a part in the background, as this PID; its output goes to its log.
+
+    told:  its end is told to those outside.
+    """
     with node.log(part).open("ab") as log:
         started = subprocess.Popen(  # nobody waits for it but PID 1
             command(node, part, toleration_s=toleration_s),
@@ -69,8 +73,21 @@ def start(node: Layout, part: str, toleration_s: int) -> None:
             stderr=log,
             start_new_session=True,
         )
-    PARTS[started.pid] = part
-    _tell(node)
+    if told:
+        PARTS[started.pid] = part
+        _tell(node)
+    return started.pid
+
+
+def _stays(pid: int) -> bool:
+    """Whether kubelet has not ended at once: containerd listens before it can be used."""
+    until = time.monotonic() + STAYS_S
+    while time.monotonic() < until:
+        if pid in ENDED:
+            return False
+        time.sleep(0.05)
+    PARTS[pid] = "kubelet"
+    return True
 
 
 def _mount() -> None:

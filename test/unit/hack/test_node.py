@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hack.mpirun import Rank, ranks
+from hack.node import init
 from hack.node.cluster import Node, NodeError, direct
 from hack.node.images import IMAGES
 from hack.node.layout import Layout, default_layout
@@ -74,3 +75,13 @@ def test_an_image_has_another_archive_when_what_it_builds_on_or_installs_is_anot
 def test_ranks_are_read_in_their_order_whatever_else_is_printed():
     said = "warning\nrank 1 of 2 on b: sum 11, uid 0\nrank 0 of 2 on a: sum 11, uid 0\nrank 2 of"
     assert ranks(said) == [Rank(0, 2, "a", 11, 0), Rank(1, 2, "b", 11, 0)]
+
+
+def test_a_kubelet_that_ends_at_once_is_to_be_started_again(monkeypatch):
+    """containerd listens before it can be used, and kubelet does not wait for it."""
+    monkeypatch.setattr(init, "STAYS_S", 0.0)
+    monkeypatch.setattr(init, "PARTS", {})
+    monkeypatch.setattr(init, "ENDED", {4: 1})
+    assert init._stays(5) and init.PARTS == {5: "kubelet"}
+    monkeypatch.setattr(init, "STAYS_S", 60.0)
+    assert not init._stays(4) and 4 not in init.PARTS
