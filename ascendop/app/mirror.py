@@ -41,6 +41,7 @@ from ascendop.kube.resource import (
     Scope,
 )
 from ascendop.reconciler.observe import OWNER, SERVICE, Stores
+from ascendop.reconciler.pace import Haste
 from ascendop.settings import Settings
 from ascendop.telemetry.metrics import Metrics
 
@@ -58,23 +59,7 @@ def resource_of(kind: AnyKind) -> Resource:
 class Wake(Protocol):
     """The job is owed a pass."""
 
-    def __call__(
-        self,
-        key: Key,
-        *,
-        priority: int,
-        calm: bool = False,
-        echo: bool = False,
-        eager: bool = False,
-    ) -> None:
-        """calm: nobody waits for it; the pass may wait a moment for what comes with it.
-
-        echo: it is a write of our own that comes back, and whoever wrote it has read the answer;
-              or there is little to it but that more is to come. So the pass may wait for real news.
-
-        eager: it may be what ranks wait for: a job that has been at rest goes on at once.
-        """
-        ...
+    def __call__(self, key: Key, *, priority: int, haste: Haste) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,14 +253,11 @@ class Mirror:
             return
         lost = new is None and isinstance(old, PodView)
         priority = LOW if low else LOST_POD if lost else 0
-        calm = not low and new is not None and is_calm(old, new)
+        haste = Haste.NOW if low or new is None else haste_of(old, new)
         if new is not None:
-            # How a PodGroup that is let in fares is told by its pods, too, a moment later.
-            echo = change.ours or isinstance(new, GroupView)
-            eager = calm and old is not None and gives_devices(old, new)
-            self._wake_owner(new, priority, calm=calm, echo=echo, eager=eager)
+            self._wake_owner(new, priority, _echo(haste) if change.ours else haste)
         if old is not None and (new is None or old.owner_uid != new.owner_uid):
-            self._wake_owner(old, priority, calm=calm)
+            self._wake_owner(old, priority, haste)
 
     def _peer_changed(self, change: Change[GroupView]) -> None:
         """A job of an inference service started or ended: those that wait for it go on."""
@@ -289,21 +271,18 @@ class Mirror:
             for job in (
                 self.jobs[name].store.by_index(SERVICE, service) if kind.scales_by_rule else ()
             ):
-                self._to.wake(Key(name, job.namespace, job.name), priority=0, calm=True)
+                self._to.wake(Key(name, job.namespace, job.name), priority=0, haste=Haste.CALM)
 
     def _wake_owner(
         self,
         row: Any,  # noqa: ANN401  a child
         priority: int,
-        *,
-        calm: bool,
-        echo: bool = False,
-        eager: bool = False,
+        haste: Haste,
     ) -> None:
         row = self.beside.launcher_of(row)
         if row.owner_kind in self._kinds:
             key = Key(row.owner_kind, row.namespace, row.owner_name)
-            self._to.wake(key, priority=priority, calm=calm, echo=echo, eager=eager)
+            self._to.wake(key, priority=priority, haste=haste)
 
     def _queue_changed(self, change: Change[QueueView]) -> None:
         """A queue that opens, closes, comes or goes concerns the jobs that wait in it.
@@ -315,7 +294,7 @@ class Mirror:
             return
         for group in self.groups.store.rows():
             if group.phase in {"", "Pending"} and group.queue == change.row.name:
-                self._wake_owner(group, 0, calm=True)
+                self._wake_owner(group, 0, Haste.CALM)
 
     def _job_handler(self, kind: str) -> Callable[[Change[JobRow]], None]:
         def changed(change: Change[JobRow]) -> None:
@@ -326,8 +305,8 @@ class Mirror:
                 self._to.job_is_new(key)
             low = change.initial or change.unchanged
             priority = LOW if low else DELETED if change.new is None else 0
-            calm = not low and _is_status(change)
-            self._to.wake(key, priority=priority, calm=calm, echo=change.ours)
+            haste = Haste.NOW if low or not _is_status(change) else Haste.CALM
+            self._to.wake(key, priority=priority, haste=_echo(haste) if change.ours else haste)
 
         return changed
 
@@ -337,30 +316,33 @@ def says_the_same(old: Any, new: Any) -> bool:  # noqa: ANN401  two rows of a ki
     return bool(msgspec.structs.replace(new, version=old.version) == old)
 
 
-def is_calm(old: Any, new: Any) -> bool:  # noqa: ANN401  two rows of a kind, or none and one
-    """Whether this is one of many changes that come together, and nothing was lost by it.
+def haste_of(old: Any, new: Any) -> Haste:  # noqa: ANN401  two rows of a kind, one may be none
+    """How urgent a change of a child is.
 
     A new child is most often one that we have just made; pods of a gang start and end together.
-    A pod that failed is to be replaced, clusterd waits for what it asked for, and a PodGroup that
-    is let in lets pods be made; how it fares from then on is told by its pods.
+    A pod that failed is to be replaced, clusterd waits for what it asked for, and of all pods that
+    get devices the last one completes the rank table. A PodGroup that is let in lets pods be made;
+    how it fares from then on is told by its pods, too, a moment later.
     """
-    if old is None:
-        return True
     match new:
-        case PodView():
-            urgent = new.deleting or new.phase == "Failed"
-            return not urgent and not new.annotation(keys.OPERATOR_ACTION)
         case GroupView():
-            return new.phase == old.phase or old.phase not in {"", "Pending"}
+            let_in = old is not None and new.phase != old.phase and old.phase in {"", "Pending"}
+            return Haste.NOW if let_in else Haste.ECHO
+        case _ if old is None:
+            return Haste.CALM
+        case PodView():
+            if new.deleting or new.phase == "Failed" or new.annotation(keys.OPERATOR_ACTION):
+                return Haste.NOW
+            devices = (keys.DEVICES_910, keys.DEVICES_NPU)
+            given = any(old.annotation(key) != new.annotation(key) for key in devices)
+            return Haste.LIKELY if given else Haste.CALM
         case _:
-            return False
+            return Haste.NOW
 
 
-def gives_devices(old: Any, new: Any) -> bool:  # noqa: ANN401  two rows of a kind
-    """The device plug-in has spoken; of all pods the last one completes the rank table."""
-    return isinstance(new, PodView) and any(
-        old.annotation(key) != new.annotation(key) for key in (keys.DEVICES_910, keys.DEVICES_NPU)
-    )
+def _echo(haste: Haste) -> Haste:
+    """Of a write of our own that comes back."""
+    return Haste.ECHO if haste is Haste.CALM else haste
 
 
 def _is_status(change: Change[JobRow]) -> bool:

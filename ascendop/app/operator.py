@@ -50,6 +50,7 @@ from ascendop.queue.limiter import TokenBucket
 from ascendop.queue.workqueue import WorkQueue
 from ascendop.reconciler.controller import Controller
 from ascendop.reconciler.observe import Observer
+from ascendop.reconciler.pace import Haste
 from ascendop.reconciler.totals import Totals
 from ascendop.reconciler.workers import Workers
 from ascendop.settings import Settings
@@ -267,17 +268,8 @@ class Operator:
 
     # What the caches tell.
 
-    def _wake(
-        self,
-        key: Key,
-        *,
-        priority: int,
-        calm: bool = False,
-        echo: bool = False,
-        eager: bool = False,
-    ) -> None:
-        after_s = self._controller.rest_s(key, echo=echo, eager=eager) if calm else 0.0
-        self.queue.add(key, after_s, priority=priority)
+    def _wake(self, key: Key, *, priority: int, haste: Haste = Haste.NOW) -> None:
+        self.queue.add(key, self._controller.rest_s(key, haste), priority=priority)
 
     def _job_is_new(self, key: Key) -> None:
         self._gate.trust(key)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ascendop.api.observed import PodView
 from ascendop.app.live import correct
-from ascendop.app.mirror import AnyInformer, gives_devices, is_calm, says_the_same
+from ascendop.app.mirror import AnyInformer, haste_of, says_the_same
 from ascendop.apply.events import EventRecorder
 from ascendop.apply.execute import Executor
 from ascendop.apply.plan import EventNote
@@ -33,6 +33,7 @@ from ascendop.informer.informer import Informer
 from ascendop.kube.client import Client
 from ascendop.kube.resource import PODS, Key, Resource, Scope
 from ascendop.queue.workqueue import WorkQueue
+from ascendop.reconciler.pace import Haste
 from ascendop.reconciler.workers import Workers
 from ascendop.settings import Settings
 from ascendop.telemetry.log import get_log
@@ -231,13 +232,12 @@ class Workloads:
         low = change.initial or change.unchanged
         if not low and old is not None and new is not None and says_the_same(old, new):
             return
-        calm = not low and is_calm(old, new)
-        eager = old is not None and new is not None and gives_devices(old, new)
+        haste = Haste.NOW if low else haste_of(old, new)
         names = {found.job for found in (old, new) if found is not None and found.job}
         for name in sorted(names):
             for kind in self._wanting(_kinds_at(place), place.namespace, name):
                 key = Key(kind, place.namespace, name)
-                after_s = self._controller.rest_s(key, eager=eager) if calm else 0.0
+                after_s = self._controller.rest_s(key, haste)
                 self.queue.add(key, after_s, priority=LOW if low else 0)
 
     def _place_filled(self, place: Place) -> None:

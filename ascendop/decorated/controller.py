@@ -25,7 +25,7 @@ from ascendop.kube.resource import Key
 from ascendop.queue.workqueue import WorkQueue
 from ascendop.reconciler.controller import Freshness
 from ascendop.reconciler.outcome import Finished, Outcome, outcome_of_failures
-from ascendop.reconciler.pace import Pace
+from ascendop.reconciler.pace import Haste, Pace
 from ascendop.reconciler.passes import Passes, Reconciles
 from ascendop.telemetry.log import Log
 from ascendop.telemetry.phases import Tracer
@@ -87,11 +87,9 @@ class TableController(Passes):
         self._told: dict[Key, tuple[str, str]] = {}
         """Uid and text of what its user was told last, while it is still so."""
 
-    def rest_s(self, key: Key, *, eager: bool = False) -> float:
-        """How long a pass for which nobody waits may gather further changes."""
-        if eager:
-            return self._pace.left_s(key, asyncio.get_running_loop().time())
-        return self._pace.rest_s(key)
+    def rest_s(self, key: Key, haste: Haste) -> float:
+        """How long a pass may gather further changes before it begins."""
+        return self._pace.rest_s(key, haste, asyncio.get_running_loop().time())
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one workload."""

@@ -43,7 +43,7 @@ from ascendop.reconciler.outcome import (
     Outcome,
     outcome_of_failures,
 )
-from ascendop.reconciler.pace import Pace
+from ascendop.reconciler.pace import Haste, Pace
 from ascendop.reconciler.passes import Passes, Reconciles
 from ascendop.reconciler.snapshot import AnySnapshot
 from ascendop.reconciler.status import is_final, is_restarting, is_suspended, merge_patch
@@ -123,11 +123,9 @@ class Controller(Passes):
         self._untold: dict[Key, tuple[str, tuple[Written, ...]]] = {}
         """What was done and not told yet, because the status was not written; with the UID."""
 
-    def rest_s(self, key: Key, *, echo: bool = False, eager: bool = False) -> float:
-        """How long a pass for which nobody waits may gather further changes."""
-        if eager:
-            return self._pace.left_s(key, asyncio.get_running_loop().time())
-        return self._pace.rest_s(key, echo=echo)
+    def rest_s(self, key: Key, haste: Haste) -> float:
+        """How long a pass may gather further changes before it begins."""
+        return self._pace.rest_s(key, haste, asyncio.get_running_loop().time())
 
     async def reconcile(self, key: Key) -> Outcome:
         """One pass over one job."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from enum import Enum, auto
 from math import inf
 from typing import Final, Generic, TypeVar
 
@@ -26,6 +27,19 @@ no more."""
 COUNTERS_S: Final = 0.75
 """How many pods run is written so long after it first differed, unless all of them do: a gang that
 starts is one write, and a thousand pods are a few."""
+
+
+class Haste(Enum):
+    """How much of a hurry there is for what a change asks for."""
+
+    NOW = auto()
+    """Something was lost, or somebody has asked for it."""
+    LIKELY = auto()
+    """Ranks may wait for it: a job that has been at rest goes on at once."""
+    CALM = auto()
+    """Nobody waits for it: a pass gathers what comes with it."""
+    ECHO = auto()
+    """Our own write comes back, whose answer has been read; or more is to come. Real news first."""
 
 
 @dataclass(slots=True)
@@ -60,18 +74,15 @@ class Pace(Generic[K]):
         """The job is gone."""
         self._known.pop(key, None)
 
-    def rest_s(self, key: K, *, echo: bool = False) -> float:
-        """How long a pass for which nobody waits may gather further changes.
-
-        echo:  all that is known to have changed is what we wrote ourselves.
-        """
-        known, least_s = self._known.get(key), ECHO_S if echo else GATHER_S
-        return least_s if known is None else max(least_s, SHARE * known.took_s)
-
-    def left_s(self, key: K, now: float) -> float:
-        """The same for a pass that somebody may wait for: what is left since the last decision."""
-        known = self._known.get(key)
-        return 0.0 if known is None else max(0.0, known.decided_at + self.rest_s(key) - now)
+    def rest_s(self, key: K, haste: Haste, now: float) -> float:
+        """How long a pass may gather further changes before it begins."""
+        if haste is Haste.NOW:
+            return 0.0
+        known, least_s = self._known.get(key), ECHO_S if haste is Haste.ECHO else GATHER_S
+        rest_s = least_s if known is None else max(least_s, SHARE * known.took_s)
+        if haste is not Haste.LIKELY:
+            return rest_s
+        return 0.0 if known is None else max(0.0, known.decided_at + rest_s - now)
 
     def wait_s(self, key: K, now: float, *, counters: bool) -> float:
         """Until a status that nobody waits for may be written; 0 for now.

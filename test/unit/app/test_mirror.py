@@ -9,12 +9,13 @@ import msgspec
 import pytest
 
 from ascendop.api.observed import GroupView, JobRow, PodView, QueueView
-from ascendop.app.mirror import DELETED, LOST_POD, Listeners, Mirror, is_calm, says_the_same
+from ascendop.app.mirror import DELETED, LOST_POD, Listeners, Mirror, haste_of, says_the_same
 from ascendop.builder.labels import DEVICES_910
 from ascendop.informer.change import Change
 from ascendop.informer.handlers import LOW
 from ascendop.kinds import load_kinds
 from ascendop.kube.resource import Key
+from ascendop.reconciler.pace import Haste
 from ascendop.settings import Settings
 from ascendop.telemetry.metrics import Metrics
 
@@ -38,23 +39,29 @@ def test_a_write_of_what_we_read_says_something_new(fields):
 @pytest.mark.parametrize(
     ("old", "new", "want"),
     [
-        pytest.param(None, POD, True, id="a pod that we have made is no news"),
-        pytest.param(POD, changed(POD, phase="Running"), True, id="pods of a gang start together"),
-        pytest.param(POD, changed(POD, phase="Failed"), False, id="a failed pod is replaced now"),
-        pytest.param(POD, changed(POD, deleting=True), False, id="so is one that is going"),
-        pytest.param(GROUP, changed(GROUP, trouble="full"), True, id="why a gang waits can wait"),
-        pytest.param(GROUP, changed(GROUP, phase="Inqueue"), False, id="a gang that is let in"),
+        pytest.param(None, POD, Haste.CALM, id="a pod that we have made is no news"),
+        pytest.param(
+            POD, changed(POD, phase="Running"), Haste.CALM, id="pods of a gang start together"
+        ),
+        pytest.param(
+            POD, changed(POD, phase="Failed"), Haste.NOW, id="a failed pod is replaced now"
+        ),
+        pytest.param(POD, changed(POD, deleting=True), Haste.NOW, id="so is one that is going"),
+        pytest.param(
+            GROUP, changed(GROUP, trouble="full"), Haste.ECHO, id="why a gang waits can wait"
+        ),
+        pytest.param(GROUP, changed(GROUP, phase="Inqueue"), Haste.NOW, id="a gang that is let in"),
         pytest.param(
             changed(GROUP, phase="Inqueue"),
             changed(GROUP, phase="Running"),
-            True,
+            Haste.ECHO,
             id="that its pods run is known from the pods",
         ),
     ],
 )
 def test_only_what_somebody_waits_for_is_urgent(old, new, want):
     """scheduling:SCH-25"""
-    assert is_calm(old, new) is want
+    assert haste_of(old, new) is want
 
 
 # ── which job, and how urgently ──
@@ -65,9 +72,7 @@ class Woken:
 
     def __init__(self, **settings):
         self.keys = []
-        self.calm = []
-        self.echoes = []
-        self.eager = []
+        self.haste = []
         self.new = []
         self.gone = []
         self.mirror = Mirror(
@@ -81,11 +86,9 @@ class Woken:
             ),
         )
 
-    def wake(self, key, *, priority, calm=False, echo=False, eager=False):
+    def wake(self, key, *, priority, haste):
         self.keys.append((key, priority))
-        self.calm.append(calm)
-        self.echoes.append(echo)
-        self.eager.append(eager)
+        self.haste.append(haste)
 
     def pod(self, old, new, **flags):
         self.mirror.pods._tell(Change(old, new, **flags))
@@ -122,8 +125,7 @@ async def test_a_write_of_ours_that_comes_back_wakes_its_job_without_haste(woken
     woken.pod(None, owned(), ours=True)
     woken.job(JOB, msgspec.structs.replace(JOB, version="6", status=b"{}"), ours=True)
     woken.pod(owned(), owned(phase="Running"))
-    assert woken.calm == [True, True, True]
-    assert woken.echoes == [True, True, False]
+    assert woken.haste == [Haste.ECHO, Haste.ECHO, Haste.CALM]
 
 
 async def test_devices_wake_a_job_that_rests_at_once(woken):
@@ -132,8 +134,7 @@ async def test_devices_wake_a_job_that_rests_at_once(woken):
     woken.pod(None, owned())
     woken.pod(owned(), given)
     woken.pod(given, changed(given, phase="Running"))
-    assert woken.calm == [True, True, True]
-    assert woken.eager == [False, True, False]
+    assert woken.haste == [Haste.CALM, Haste.LIKELY, Haste.CALM]
 
 
 async def test_a_gang_that_is_let_in_wakes_its_job_at_once_and_later_without_haste(woken):
@@ -145,8 +146,7 @@ async def test_a_gang_that_is_let_in_wakes_its_job_at_once_and_later_without_has
     woken.mirror.groups._tell(Change(pending, let_in))
     woken.mirror.groups._tell(Change(let_in, runs))
     assert woken.keys == [(key(), 0), (key(), 0)]
-    assert woken.calm == [False, True]
-    assert woken.echoes[1]
+    assert woken.haste == [Haste.NOW, Haste.ECHO]
 
 
 async def test_a_pod_of_somebody_elses_wakes_nobody(woken):
@@ -173,7 +173,7 @@ async def test_a_write_of_what_nobody_reads_wakes_nobody(woken):
 
 async def test_a_job_that_lost_a_pod_comes_before_others(woken):
     """runtime:Q-13"""
-    assert woken.pod(owned(), None) == [(key(), LOST_POD)] and woken.calm == [False]
+    assert woken.pod(owned(), None) == [(key(), LOST_POD)] and woken.haste == [Haste.NOW]
 
 
 async def test_what_nothing_may_have_happened_to_comes_last(woken):
@@ -182,7 +182,7 @@ async def test_what_nothing_may_have_happened_to_comes_last(woken):
     woken.pod(owned(), owned(), unchanged=True)
     woken.job(None, JOB, initial=True)
     assert {priority for _, priority in woken.keys} == {LOW} and len(woken.keys) == 3
-    assert woken.calm == [False, False, False] and woken.new == []
+    assert woken.haste == [Haste.NOW] * 3 and woken.new == []
 
 
 async def test_a_job_that_is_deleted_comes_first_and_its_end_is_told(woken):
@@ -196,19 +196,21 @@ async def test_a_job_that_is_made_while_we_watch_is_known_to_be_new(woken):
 
 
 @pytest.mark.parametrize(
-    ("fields", "calm"),
+    ("fields", "haste"),
     [
-        pytest.param({"status": b"{}"}, True, id="our own status comes back"),
-        pytest.param({"generation": 2}, False, id="the spec was edited"),
-        pytest.param({"labels": (("framework", "pytorch"),)}, False, id="labels say how it runs"),
-        pytest.param({"annotations": (("sp-block", "16"),)}, False, id="annotations do, too"),
-        pytest.param({"deleting": True}, False, id="its deletion has begun"),
+        pytest.param({"status": b"{}"}, Haste.CALM, id="our own status comes back"),
+        pytest.param({"generation": 2}, Haste.NOW, id="the spec was edited"),
+        pytest.param(
+            {"labels": (("framework", "pytorch"),)}, Haste.NOW, id="labels say how it runs"
+        ),
+        pytest.param({"annotations": (("sp-block", "16"),)}, Haste.NOW, id="annotations do, too"),
+        pytest.param({"deleting": True}, Haste.NOW, id="its deletion has begun"),
     ],
 )
-async def test_an_edit_of_a_job_is_urgent_and_our_own_writes_are_not(woken, fields, calm):
+async def test_an_edit_of_a_job_is_urgent_and_our_own_writes_are_not(woken, fields, haste):
     """runtime:W-20: never the generation alone."""
     woken.job(JOB, changed(JOB, version="6", **fields))
-    assert woken.calm == [calm]
+    assert woken.haste == [haste]
 
 
 # ── queues ──
