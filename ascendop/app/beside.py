@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -60,6 +60,9 @@ class Beside:
     ended: dict[str, LauncherView] = field(default_factory=dict)
     """The last that was seen of Jobs that had ended when they went, by uid of their owner."""
 
+    is_ours: Callable[[LauncherView], bool] = lambda _job: False
+    """Whether the job that owns a Job is there, and of a kind of ours."""
+
     @property
     def all(self) -> tuple[Informer[Any], ...]:
         return () if self.launchers is None else (self.launchers, *self.shared.values())
@@ -78,9 +81,12 @@ class Beside:
         return {kind: informer.store for kind, informer in self.shared.items()}
 
     def job_changed(self, change: Change[LauncherView]) -> None:
-        """Keep how a Job ended that goes, most often by its TTL: nobody may have looked before."""
+        """Keep how a Job ended that goes, most often by its TTL: nobody may have looked before.
+
+        It is forgotten with the job; one that went before its Job leaves nothing to be told.
+        """
         old = change.old
-        if change.new is None and old is not None and old.end and old.owner_uid:
+        if change.new is None and old is not None and old.end and self.is_ours(old):
             self.ended[old.owner_uid] = old
 
     def launcher_of(self, row: Any) -> Any:  # noqa: ANN401  a child
@@ -94,10 +100,16 @@ class Beside:
         return job if job is not None and job.uid == row.owner_uid else row
 
 
-def mirror_beside(make: Make, names: Sequence[str | None], gang: str) -> Beside:
+def mirror_beside(
+    make: Make,
+    names: Sequence[str | None],
+    gang: str,
+    is_ours: Callable[[LauncherView], bool],
+) -> Beside:
     """The informers, in these namespaces. Of Secrets only the metadata ever come.
 
-    gang:  the scheduler that starts pods as gangs; empty for none.
+    gang:     the scheduler that starts pods as gangs; empty for none.
+    is_ours:  see Beside.
     """
 
     def scopes(**more: Any) -> tuple[Scope, ...]:  # noqa: ANN401  a Scope's
@@ -121,6 +133,7 @@ def mirror_beside(make: Make, names: Sequence[str | None], gang: str) -> Beside:
         make(groups_of(gang), groups_form(), scopes(), "coscheduling podgroups", owned=True)
         if groups_of(gang) == COSCHEDULING_GROUPS
         else None,
+        is_ours=is_ours,
     )
     if found.launchers is not None:
         found.launchers.handle(found.job_changed)

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ascendop.api.kind import JobKind
-from ascendop.api.observed import GroupView, JobRow, PodView, QueueView
+from ascendop.api.observed import GroupView, JobRow, LauncherView, PodView, QueueView
 from ascendop.app.beside import Beside, mirror_beside
 from ascendop.app.room import RoomCount
 from ascendop.apply.caches import Cache
@@ -128,7 +128,7 @@ class Mirror:
             for name, kind in kinds.items()
         }
         self.beside = (
-            mirror_beside(self._informer, names, settings.mpi_gang_scheduler)
+            mirror_beside(self._informer, names, settings.mpi_gang_scheduler, self._is_ours)
             if any(kind.launch is not None for kind in kinds.values())
             else Beside()
         )
@@ -258,6 +258,13 @@ class Mirror:
             self._wake_owner(new, priority, _echo(haste) if change.ours else haste)
         if old is not None and (new is None or old.owner_uid != new.owner_uid):
             self._wake_owner(old, priority, haste)
+
+    def _is_ours(self, launcher: LauncherView) -> bool:
+        kind = self._kinds.get(launcher.owner_kind)
+        if kind is None or kind.launch is None:
+            return False
+        job = self.jobs[kind.kind].store.get(launcher.namespace, launcher.owner_name)
+        return job is not None and job.uid == launcher.owner_uid
 
     def _peer_changed(self, change: Change[GroupView]) -> None:
         """A job of an inference service started or ended: those that wait for it go on."""

@@ -8,7 +8,7 @@ from random import Random  # noqa: TID251  seeded
 import msgspec
 import pytest
 
-from ascendop.api.observed import GroupView, JobRow, PodView, QueueView
+from ascendop.api.observed import GroupView, JobRow, LauncherView, PodView, QueueView
 from ascendop.app.mirror import DELETED, LOST_POD, Listeners, Mirror, haste_of, says_the_same
 from ascendop.builder.labels import DEVICES_910
 from ascendop.informer.change import Change
@@ -211,6 +211,40 @@ async def test_an_edit_of_a_job_is_urgent_and_our_own_writes_are_not(woken, fiel
     """runtime:W-20: never the generation alone."""
     woken.job(JOB, changed(JOB, version="6", **fields))
     assert woken.haste == [haste]
+
+
+# ── launchers that have ended ──
+
+
+LAUNCHER = LauncherView(
+    namespace="ml",
+    name="job-launcher",
+    uid="4",
+    version="10",
+    end="Complete",
+    owner_kind="MPIJob",
+    owner_name="job",
+    owner_uid="j1",
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        pytest.param({}, True, id="its job wants to know how it ended"),
+        pytest.param({"end": ""}, False, id="it had not ended"),
+        pytest.param({"owner_uid": "j0"}, False, id="its job is one of the past"),
+        pytest.param({"owner_name": "other"}, False, id="its job has gone before it"),
+        pytest.param({"owner_kind": "CronJob"}, False, id="somebody else has made it"),
+        pytest.param({"owner_kind": "AscendJob"}, False, id="the kind has no launcher"),
+        pytest.param({"owner_kind": "", "owner_uid": ""}, False, id="nobody owns it"),
+    ],
+)
+async def test_the_end_of_a_launcher_that_goes_is_kept_for_its_job_alone(woken, fields, kept):
+    """A cluster makes Jobs for years: what is kept of others would never be dropped."""
+    woken.mirror.jobs["MPIJob"].store.shard_of("").upsert(JOB)
+    woken.mirror.beside.launchers._tell(Change(changed(LAUNCHER, **fields), None))
+    assert (list(woken.mirror.beside.ended) == ["j1"]) is kept
 
 
 # ── queues ──
