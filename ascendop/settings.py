@@ -90,6 +90,18 @@ class Settings(BaseModel):
     mpi_names_early: bool = False
     """Whether workers of an MPIJob can be reached by name before they are ready, and its launcher
     comes when they have addresses, so that it does not spend its retries on names."""
+    mpi_start_timeout_s: float = Field(default=0.0, ge=0, le=31_536_000)
+    """An MPIJob that has not run within so many seconds since its start has failed; 0 for none."""
+    mpi_delete_expired: bool = False
+    """Whether ttlSecondsAfterFinished deletes an MPIJob as a whole, and not its launcher alone."""
+    mpi_spread_host_network: bool = False
+    """Whether pods of an MPIJob on the network of their nodes get one node each: on one and the
+    same their sshd would want the same port."""
+    mpi_poke_launcher: bool = False
+    """Whether a launcher's pod is annotated when its hosts change, for kubelet to refresh the host
+    file at once and not within a minute."""
+    mpi_whole_requests: bool = False
+    """Whether minResources of an MPIJob's gang count init containers, side-cars, overhead, too."""
     mpi_strict_parity: bool = False
     """Whether an MPIJob gets only what mpi-operator makes, without our additions."""
     cluster_domain: str = ""

@@ -24,6 +24,16 @@ class Place:
     """The scheduler that starts the pods as a gang; empty for pods that start one by one."""
     names_early: bool = False
     """Pods have their names from the start on, and not only when they are ready."""
+    start_timeout_s: float = 0.0
+    """A job that has not run for so long since its start has failed; 0 for no such limit."""
+    deletes_expired: bool = False
+    """The TTL of a job deletes the job itself, and not its launcher alone."""
+    apart_on_host_network: bool = False
+    """Pods that use the network of their node keep off the nodes of the job's others."""
+    pokes_launcher: bool = False
+    """The launcher's pod is annotated when its hosts change: kubelet then looks at once."""
+    whole_requests: bool = False
+    """A gang asks for all that its pods need, their start, side-cars and overhead included."""
     strict: bool = False
     """Only what the original makes, without what we add to it."""
 

@@ -186,6 +186,8 @@ class LauncherView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Keys in its template; likewise the next two."""
     annotations: tuple[str, ...] = ()
     node_selector: tuple[str, ...] = ()
+    node_affinity: bool = False
+    """It has one."""
 
 
 class SharedView(msgspec.Struct, frozen=True, gc=False, kw_only=True):

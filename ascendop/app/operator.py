@@ -152,6 +152,11 @@ class Operator:
                 domain=settings.cluster_domain,
                 gang=settings.mpi_gang_scheduler,
                 names_early=settings.mpi_names_early,
+                start_timeout_s=settings.mpi_start_timeout_s,
+                deletes_expired=settings.mpi_delete_expired,
+                apart_on_host_network=settings.mpi_spread_host_network,
+                pokes_launcher=settings.mpi_poke_launcher,
+                whole_requests=settings.mpi_whole_requests,
                 strict=settings.mpi_strict_parity,
             ),
         )

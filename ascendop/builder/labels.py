@@ -94,6 +94,7 @@ that neither a crash nor an operator restart forgets a restart or counts one twi
 REPLACES: Final = PREFIX + "replace-failed-workers"
 """On a job with a launcher, by its user: how many pods that failed may be replaced."""
 REPLACED: Final = PREFIX + "replaced-workers"
+HOSTS: Final = PREFIX + "hosts-changed"
 """Beside it, by us: how many were. Written before they are deleted."""
 
 NPU_PREFIX: Final = "huawei.com/"

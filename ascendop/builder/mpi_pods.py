@@ -140,10 +140,26 @@ def _spec(
     spec["hostname"], spec["subdomain"] = host_name, job.name
     if spec.get("hostNetwork"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
+        if place.apart_on_host_network:
+            spec["affinity"] = _apart(job, spec.get("affinity") or {})
     spec["restartPolicy"] = replica.restart_policy
     if place.gang:
         spec["schedulerName"] = place.gang
     return spec
+
+
+def _apart(job: Job, affinity: Object) -> Object:
+    """On the network of a node there is one sshd for each port.
+
+    Source:  mpijob.md W-47.
+    """
+    pods = affinity.get("podAntiAffinity") or {}
+    rule = "requiredDuringSchedulingIgnoredDuringExecution"
+    term = {
+        "labelSelector": {"matchLabels": pod_selector(job)},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    return {**affinity, "podAntiAffinity": {**pods, rule: [*(pods.get(rule) or ()), term]}}
 
 
 def _marks(job: Job, replica: ReplicaSpec, own: Mapping[str, str], place: Place) -> Object:

@@ -15,7 +15,7 @@ from ascendop.api.kind import JobView, S
 from ascendop.api.model import Object
 from ascendop.builder.npus import containers, effective_requests
 from ascendop.builder.pod import GANG_SCHEDULER
-from ascendop.gang.resources import Amounts, amounts, countable, total
+from ascendop.gang.resources import Amounts, amounts, countable, pod_request, total
 from ascendop.kube.resource import COSCHEDULING_GROUPS, POD_GROUPS, Resource
 
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
@@ -28,19 +28,25 @@ def groups_of(scheduler: str) -> Resource:
 
 
 def launched_group(
-    job: JobView[S], launcher: str, resource: Resource = POD_GROUPS, *, withheld: bool
+    job: JobView[S],
+    launcher: str,
+    resource: Resource = POD_GROUPS,
+    *,
+    withheld: bool,
+    whole: bool = False,
 ) -> Object:
     """Our fields of the PodGroup, for server-side apply.
 
     withheld:  the launcher is not there before its workers are ready, so the gang is not to wait
                for it; what it needs is counted all the same.
+    whole:     pods are counted as the scheduler will, and not by their containers alone.
     Raises:    QuantityError, when a template asks for an amount that cannot be read.
     """
     policy = job.run_policy.scheduling_policy or SchedulingPolicy()
     members = job.total if policy.min_available is None else policy.min_available
     served = sum(replica.count for role, replica in job.replicas.items() if role != launcher)
     spec: Object = {"minMember": min(members, served) if withheld and served else members}
-    resources = _resources(job, launcher, members, policy)
+    resources = _resources(job, launcher, members, policy, whole=whole)
     if resource == POD_GROUPS:
         queue = policy.queue or job.annotations.get(QUEUE_ANNOTATION)
         priority = policy.priority_class or _priority(job, launcher)
@@ -74,7 +80,7 @@ def _priority(job: JobView[S], launcher: str) -> str:
 
 
 def _resources(
-    job: JobView[S], launcher: str, members: int, policy: SchedulingPolicy
+    job: JobView[S], launcher: str, members: int, policy: SchedulingPolicy, *, whole: bool
 ) -> dict[str, str] | None:
     """What the members need: the launcher always once, and so many of the others as are left.
 
@@ -90,11 +96,16 @@ def _resources(
         replica = job.replicas[role]
         count = min(left, replica.count)
         left -= count
-        parts.append({name: each * count for name, each in _pod(replica).items()})
+        parts.append({name: each * count for name, each in _pod(replica, whole).items()})
     return countable(total(parts))
 
 
-def _pod(replica: ReplicaSpec) -> Amounts:
-    """What its containers ask for: request, or else limit."""
+def _pod(replica: ReplicaSpec, whole: bool) -> Amounts:  # noqa: FBT001  said by its caller
+    """What its containers ask for: request, or else limit.
+
+    Source:  mpijob.md W-30 of what the original leaves out: the start, side-cars, the overhead.
+    """
+    if whole:
+        return pod_request(replica.pod_spec)
     found = [amounts(effective_requests(c)) for c in containers(replica.pod_spec)]
     return total(found)

@@ -29,8 +29,13 @@ class TemplateMeta(Wire):
     annotations: dict[str, str] | None = None
 
 
+class Affinity(Wire):
+    node_affinity: dict[str, Any] | None = None
+
+
 class TemplateSpec(Wire):
     node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
 
 
 class Template(Wire):
@@ -117,6 +122,7 @@ def launcher_row(job: BatchJob, pool: Pool) -> LauncherView:
         labels=_names(marks.labels, pool),
         annotations=_names(marks.annotations, pool),
         node_selector=_names(pod.node_selector, pool),
+        node_affinity=bool(pod.affinity and pod.affinity.node_affinity),
     )
 
 

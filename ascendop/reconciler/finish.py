@@ -35,7 +35,7 @@ def finish(s: Snapshot[S]) -> Plan:
     """Pods by policy, then the TTL, then the PodGroup. Done twice it does nothing."""
     policy = s.job.run_policy if isinstance(s.job, JobView) else RunPolicy()
     steps = [Step("clean", tuple(_clean(s, policy))), Step("ungroup", tuple(_ungroup(s)))]
-    expired_in = _expires_in_s(s.status, policy, s.now)
+    expired_in = expires_in_s(s.status, policy, s.now)
     if expired_in is not None and expired_in <= 0:
         job = Delete(job_resource(s), s.row.name, s.row.uid)
         return Plan(
@@ -109,7 +109,7 @@ def _ungroup(s: Snapshot[S]) -> Iterator[Delete]:
         yield Delete(POD_GROUPS, s.group.name, s.group.uid)
 
 
-def _expires_in_s(status: Object, policy: RunPolicy, now: datetime) -> float | None:
+def expires_in_s(status: Object, policy: RunPolicy, now: datetime) -> float | None:
     """Seconds until the TTL has run out; None when there is none, or the end has no time."""
     ended = status.get("completionTime") or _ended_at(status)
     if policy.ttl_seconds_after_finished is None or not ended:

@@ -39,9 +39,10 @@ from ascendop.kube.resource import (
     BATCH_JOBS,
     POD_GROUPS,
     PODS,
+    SHARED_CONFIGMAPS,
     Resource,
 )
-from ascendop.reconciler.finish import job_resource
+from ascendop.reconciler.finish import expires_in_s, job_resource
 from ascendop.reconciler.launch_conditions import (
     addressed,
     ended_for_good,
@@ -49,6 +50,8 @@ from ascendop.reconciler.launch_conditions import (
     is_final,
     ready,
 )
+from ascendop.reconciler.launch_deadline import Deadline, start_deadline
+from ascendop.reconciler.launch_resume import resumed
 from ascendop.reconciler.launch_says import Said, conflicting, held, refusing
 from ascendop.reconciler.launch_shared import kept
 from ascendop.reconciler.pods import slots
@@ -58,6 +61,8 @@ from ascendop.reconciler.stalled import stalled_in_s
 
 LOOK_S: Final = 1.0
 """Until the caches are filled; they do not tell when they are."""
+OVERDUE: Final = "DeadlineExceeded"
+"""What Kubernetes calls it when it counts itself."""
 TAKEN_S: Final = 5.0
 """Somebody may delete what is in the way."""
 
@@ -118,7 +123,14 @@ class _Pass:
             Step("ungroup", tuple(self._ungroup())),
         )
         said = Said(self.s, self.job, self.launch, ())
-        return Plan(said.cleaned(policy), steps, destructive=bool(steps))
+        left_s = expires_in_s(self.s.status, self.job.run_policy, self.s.now)
+        if left_s is None or not self.s.world.place.deletes_expired:
+            return Plan(said.cleaned(policy), steps, destructive=bool(steps))
+        if left_s > 0:
+            return Plan(said.cleaned(policy), steps, destructive=bool(steps), again_after_s=left_s)
+        row = self.s.row
+        gone = Step("job", (Delete(job_resource(self.s), row.name, row.uid),))
+        return Plan(said.cleaned(policy), (*steps, gone), destructive=True)
 
     def plan(self) -> Plan:
         launcher = self._launcher
@@ -127,8 +139,8 @@ class _Pass:
             return Plan(conflicting(self.s, launcher.name), again_after_s=TAKEN_S)
         if launcher is not None and launcher.end:
             return self._with(self._put_to_sleep() if self._suspended else (), pods=())
-        if self._lost:
-            return self._with((), pods=(), lost=True)
+        if (failed := self._failed()) is not None:
+            return self._with((), pods=(), failed=failed)
         if self.s.world.gang and not self._suspended:
             if not self.s.world.groups_served:
                 return self._held(held(self.s, NOT_SERVED, self._not_served))
@@ -173,25 +185,48 @@ class _Pass:
                 at_once=True,
             )
         made = Step("launcher", tuple(self._launched(launcher)))
-        return self._with((*self._shared(), *self._serving(), made), pods=self._slots)
+        shared = tuple(self._shared())
+        steps = (*shared, *self._poke(shared), *self._serving(), made)
+        return self._with(steps, pods=self._slots)
 
-    def _with(self, steps: Sequence[Step], *, pods: Sequence[PodSlot], lost: bool = False) -> Plan:
+    def _with(
+        self,
+        steps: Sequence[Step],
+        *,
+        pods: Sequence[PodSlot],
+        failed: tuple[str, str] | None = None,
+    ) -> Plan:
         spared = frozenset(pod.uid for pod in self._replaced()) if pods else frozenset()
-        said = Said(self.s, self.job, self.launch, tuple(pods), lost=lost, spared=spared)
+        said = Said(self.s, self.job, self.launch, tuple(pods), failed=failed, spared=spared)
         wanted = with_writes(*steps)
-        destroys = lost or any(isinstance(w, Delete) for step in wanted for w in step.writes)
+        destroys = failed is not None or any(
+            isinstance(w, Delete) for step in wanted for w in step.writes
+        )
         fails = bool(pods and evicted(self._pods_in(pods), spared))
-        look_s = stalled_in_s(self.s, (*self.s.pods, *self.s.launched.pods)) if pods else None
+        looks = [stalled_in_s(self.s, (*self.s.pods, *self.s.launched.pods)) if pods else None]
+        looks += [due.in_s for due in (self._deadline,) if due is not None and pods]
+        look_s = min((look for look in looks if look is not None), default=None)
         return Plan(said.usual, wanted, destructive=destroys or fails, again_after_s=look_s)
+
+    @property
+    def _deadline(self) -> Deadline | None:
+        return start_deadline(self.s, self.job, self._slots)
 
     # What there should be.
 
-    @property
-    def _lost(self) -> bool:
-        """The Job is gone by its own TTL, and nobody has seen its end: not to be run again."""
+    def _failed(self) -> tuple[str, str] | None:
+        """Reason and message of an end that no launcher tells of."""
+        kind, row = self.s.kind.kind, self.s.row
         ttl = self.job.run_policy.ttl_seconds_after_finished
         ran = any(c.type == "Running" and c.status == "True" for c in self.s.conditions)
-        return self._launcher is None and ttl is not None and ran
+        if self._launcher is None and ttl is not None and ran:
+            # By its own TTL, and nobody has seen its end: not to be run again.
+            name = self.launch.job_name(self.job.name)
+            return f"{kind}Failed", f"launcher Job {name} is gone, and nobody saw how it ended"
+        due = self._deadline
+        if due is not None and due.in_s <= 0:
+            return OVERDUE, f"{kind} {row.namespace}/{row.name} has {due.text}"
+        return None
 
     @property
     def _let_go(self) -> bool:
@@ -213,6 +248,24 @@ class _Pass:
             write = kept(wanted, found, self.s.row.uid)
             if write is not None:
                 yield Step("shared", (write,))
+
+    def _poke(self, shared: Sequence[Step]) -> Iterator[Step]:
+        """A change of a pod makes kubelet refresh what it mounts.
+
+        Source:  mpijob.md W-35.
+        """
+        changed = [
+            write
+            for step in shared
+            for write in step.writes
+            if isinstance(write, Patch) and write.resource == SHARED_CONFIGMAPS
+        ]
+        if not changed or not self.s.world.place.pokes_launcher:
+            return
+        body = {"metadata": {"annotations": {keys.HOSTS: changed[-1].version}}}
+        for pod in self.s.launched.pods:
+            if pod.phase == "Running" and not pod.deleting:
+                yield Step("shared", (Patch(PODS, pod.name, pod.uid, pod.version, body),))
 
     def _serving(self) -> Iterator[Step]:
         """PodGroup, pods that are too many, pods that are missing; these in the order of slots."""
@@ -266,7 +319,10 @@ class _Pass:
         if not self.s.world.gang:
             return
         withheld = self._launcher is None and not self._let_go
-        want = launched_group(self.job, self.launch.role, self._groups, withheld=withheld)
+        whole = self.s.world.place.whole_requests
+        want = launched_group(
+            self.job, self.launch.role, self._groups, withheld=withheld, whole=whole
+        )
         if self.s.group is None:
             yield Apply(self._groups, want)
         elif group_drift(self.s.group, want):
@@ -283,31 +339,15 @@ class _Pass:
         elif self._suspended and not launcher.suspended:
             yield _patch(launcher, {"spec": {"suspend": True}})
         elif not self._suspended and launcher.suspended and self._let_go:
-            yield _patch(launcher, {"spec": self._resumed(launcher)})
+            place = self.s.world.place
+            job = self.launch.job(self.job, place)["spec"]
+            yield _patch(launcher, {"spec": resumed(job, launcher, strict=place.strict)})
 
     def _new_job(self) -> Object:
         job = self.launch.job(self.job, self.s.world.place)
         if self._suspended:
             job["spec"]["suspend"] = True
         return job
-
-    def _resumed(self, launcher: LauncherView) -> Object:
-        """What a queue has decided while the job slept: marks are added, where it runs is set."""
-        template = self.launch.job(self.job, self.s.world.place)["spec"]["template"]
-        meta, spec = template["metadata"], template["spec"]
-        wanted = spec.get("nodeSelector") or {}
-        gone = dict.fromkeys(key for key in launcher.node_selector if key not in wanted)
-        return {
-            "suspend": False,
-            "template": {
-                "metadata": {key: meta[key] for key in ("labels", "annotations") if key in meta},
-                "spec": {
-                    "nodeSelector": {**gone, **wanted},
-                    "tolerations": spec.get("tolerations") or None,
-                    "schedulingGates": spec.get("schedulingGates") or None,
-                },
-            },
-        }
 
     # What there should not be.
 

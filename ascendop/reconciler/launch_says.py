@@ -180,8 +180,8 @@ class Said:
     launch: Launch[Any]
     slots: tuple[PodSlot, ...]
     """Of the pods that the job should have now."""
-    lost: bool = False
-    """The launcher is gone, and nobody has seen its end."""
+    failed: tuple[str, str] | None = None
+    """Reason and message of an end that is not the launcher's."""
     spared: frozenset[str] = frozenset()
     """UIDs of pods that have failed and are replaced."""
 
@@ -207,10 +207,8 @@ class Said:
             started = rfc3339(s.now)
         if launcher is not None and launcher.end:
             book.end(launcher)
-        elif self.lost:
-            name = self.launch.job_name(self.job.name)
-            text = f"launcher Job {name} is gone, and nobody saw how it ended"
-            book.fail(f"{s.kind.kind}Failed", text)
+        elif self.failed is not None:
+            book.fail(*self.failed)
         pods = self._pods()
         if (gone := evicted(pods, self.spared)) and not is_final(book.conditions):
             book.fail(f"{s.kind.kind}Evicted", f"{gone}/{len(self.slots)} workers are evicted")
@@ -220,8 +218,23 @@ class Said:
             if time:
                 status[key] = time
         after, said = self._with_trouble(book.conditions, done)
-        events = (*book.events, *self._notes(done), *_refusals(s, done.failures), *said)
+        kept = self._kept() if is_final(after) and not is_final(s.conditions) else iter(())
+        events = (*book.events, *kept, *self._notes(done), *_refusals(s, done.failures), *said)
         return Conclusion(with_conditions(status, after), events)
+
+    def _kept(self) -> Iterator[EventNote]:
+        """Who is told of an end wants to know what is not over.
+
+        Source:  mpijob.md W-15.
+        """
+        here = [pod for pod in self.s.pods if pod.phase == "Running" and not pod.deleting]
+        policy = self.job.run_policy.clean_pod_policy or "None"
+        if here and policy == "None" and not self.s.world.place.strict:
+            text = (
+                f"{len(here)} pods run on with all that they hold until the job is deleted: "
+                "with runPolicy.cleanPodPolicy Running they would have gone by now"
+            )
+            yield EventNote("Warning", "PodsKept", text)
 
     @property
     def _sleeps(self) -> bool:

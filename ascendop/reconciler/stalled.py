@@ -23,6 +23,8 @@ NAMED: Final = 3
 MOST: Final = 1024
 """Characters of an Event's text."""
 LOST: Final = "NodeLost"
+TAINTED: Final = "DeletionByTaintManager"
+"""Why a pod leaves a node that does not answer; there nobody says when it is gone."""
 SILENT: Final = frozenset({"", "Error", "Completed"})
 """Reasons that add nothing to an exit code, of which another Event tells."""
 
@@ -69,7 +71,8 @@ def failure_notes(pods: Sequence[PodView]) -> Iterator[EventNote]:
 
 def _why(s: Snapshot[S], pod: PodView) -> str:
     if pod.deleting:
-        return f"lost with node {pod.node}" if pod.reason == LOST else ""
+        lost = pod.reason == LOST or (pod.disrupted == TAINTED and not pod.ready)
+        return f"lost with node {pod.node}" if lost else ""
     return pod.stuck if pod.stuck and _age_s(s, pod) >= PATIENCE_S else ""
 
 

@@ -422,7 +422,7 @@ def budget_survives(judge: Judge, d: Difference) -> str:
     return "ascendjob.md W-7: the budget survives the restart, and is spent" if fits else ""
 
 
-# mpijob.md W-02, W-04, W-06, W-10: likewise.
+# mpijob.md W-02, W-04, W-06, W-10, W-15: likewise.
 def launcher_is_not_made(judge: Judge, d: Difference) -> str:
     fits = (
         judge.case == "mpijob/17-wait-for-workers-suspended"
@@ -452,6 +452,11 @@ def conflict_is_told(judge: Judge, d: Difference) -> str:
     return "mpijob.md W-06: Created is kept, and says what is in the way" if told else ""
 
 
+def kept_is_told(_judge: Judge, d: Difference) -> str:
+    told = d.section == "events" and d.want == NONE and str(d.got).startswith("Warning PodsKept: ")
+    return "mpijob.md W-15: who leaves pods running at the end is told once" if told else ""
+
+
 RULES: list[Callable[[Judge, Difference], str]] = [
     completion_time,
     stale_suspended,
@@ -471,4 +476,5 @@ RULES: list[Callable[[Judge, Difference], str]] = [
     eviction_ends_it,
     nobody_sleeps_on,
     conflict_is_told,
+    kept_is_told,
 ]

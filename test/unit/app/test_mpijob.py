@@ -62,11 +62,12 @@ async def test_a_job_is_made_runs_and_ends(town):
         status = await town.status()
         assert status["replicaStatuses"] == {"Launcher": {"succeeded": 1}, "Worker": {}}
         assert status["completionTime"]
-    assert await town.reasons() == ["MPIJobCreated", "MPIJobRunning", "MPIJobSucceeded"]
+    ends = ["MPIJobCreated", "MPIJobRunning", "MPIJobSucceeded", "PodsKept"]
+    assert await town.reasons() == ends
 
 
 async def test_c03_what_is_asked_of_the_server(town):
-    """One after the other, and one status."""
+    """mpijob:W-40: one after the other, and one status, of which only what changed is said."""
     async with town.running(town.operator()):
         await town.make()
         await town.until_all()
@@ -480,3 +481,17 @@ async def test_c45_w05_an_end_that_nobody_looked_at_in_time_counts(town, phase, 
         assert await town.hands.list(BATCH_JOBS, Scope(NS)) == []
         reasons = await town.reasons()
     assert reasons.count("MPIJobSucceeded") == (phase == "Succeeded")
+
+
+async def test_w15_the_ttl_takes_the_whole_job_where_the_operator_says_so(town):
+    """mpijob:W-15"""
+    async with town.running(town.operator(mpi_delete_expired=True)):
+        await town.make(policy={"ttlSecondsAfterFinished": 20})
+        await town.until_all()
+        await town.kubelet("Running")
+        await town.kubelet("Succeeded", "launcher")
+        await town.until_job("Succeeded", "foo")
+        await asyncio.sleep(10)
+        assert await town.hands.list(JOBS, Scope(NS))
+        await asyncio.sleep(15)
+        assert await town.hands.list(JOBS, Scope(NS)) == []

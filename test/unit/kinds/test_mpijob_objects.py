@@ -159,6 +159,24 @@ def test_c24_golden_worker_and_launcher():
     assert found["foo-launcher"] == LAUNCHER
 
 
+def test_w47_pods_on_the_network_of_their_node_get_one_each():
+    """mpijob:W-47: on one and the same their sshd would want the same port."""
+    rule = "requiredDuringSchedulingIgnoredDuringExecution"
+    theirs = {"labelSelector": {}, "topologyKey": "rack"}
+    on_host = mpi.template(hostNetwork=True, affinity={"podAntiAffinity": {rule: [theirs]}})
+    obj = mpi.job(workers=1, worker={"template": on_host})
+    found = objects(obj, Place(apart_on_host_network=True))
+    ours = {
+        "labelSelector": {"matchLabels": LABELS},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    affinity = found["foo-worker-0"]["spec"]["affinity"]
+    assert affinity == {"podAntiAffinity": {rule: [theirs, ours]}}
+    assert "affinity" not in found["foo-launcher"]["spec"]["template"]["spec"]
+    plain = objects(obj, NOWHERE)["foo-worker-0"]["spec"]["affinity"]
+    assert plain == {"podAntiAffinity": {rule: [theirs]}}
+
+
 def test_c24_golden_shared_objects():
     found = objects(mpi.job(workers=1), STRICT)
     meta = {"namespace": "bar", "labels": {"app": "foo"}, "ownerReferences": [OWNER]}
