@@ -76,7 +76,7 @@ async def test_an_unknown_kind_is_a_mistake_of_usage(town):
 
 
 async def test_work_ends_then_events_are_told_then_the_lease_is_given_back(town):
-    """runtime:E-6 runtime:L-11 runtime:Q-18, order of 7.1"""
+    """runtime:E-6 runtime:L-11 runtime:Q-18 mpijob:W-31, order of 7.1"""
     operator = town.operator(leader_elect=True)
     wire = town.wire
     async with town.running(operator) as stop:

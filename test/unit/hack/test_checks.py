@@ -92,7 +92,7 @@ TESTS = """
 def test_p4_p5_of_one_name(): ...
 def test_the_d1_in_the_middle(): ...
 pytest.param(1, id="ascendjob:V1 no framework")
-pytest.param(1, id="mpijob:X9 of another document")
+pytest.param(1, id="jaxjob:X9 of another document")
 pytest.param(1, id="D1 ascendjob:D2 of several")
 """
 

@@ -440,7 +440,7 @@ async def test_a_retry_waits_at_least_what_it_is_told():
 
 
 async def test_retries_of_all_keys_share_a_budget_and_events_do_not_pass_it():
-    """runtime:Q-11 field-reports:FR-085"""
+    """runtime:Q-11 field-reports:FR-085 mpijob:W-09"""
     queue = queue_of(bucket=TokenBucket(2.0, 1), backoff=Backoff(0.001, 1.0))
     for key in "abc":
         queue.retry(key)

@@ -70,7 +70,7 @@ def test_every_field_that_a_user_can_write_has_a_sentence(kind):
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 def test_state_is_the_last_condition(kind):
-    """field-reports:FR-101"""
+    """field-reports:FR-101 mpijob:W-36"""
     version = crd(kind)["spec"]["versions"][0]
     assert [(c["name"], c["jsonPath"]) for c in version["additionalPrinterColumns"]] == [
         ("State", ".status.conditions[-1:].type"),

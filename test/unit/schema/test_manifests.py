@@ -115,6 +115,7 @@ def test_of_all_config_maps_only_the_plug_in_s_is_followed():
 
 
 def test_a_namespaced_operator_writes_nothing_outside_its_namespaces():
+    """mpijob:W-33"""
     for obj in namespaced_rights(KINDS):
         if obj["kind"] == "ClusterRole":
             verbs = set().union(*rights(obj).values())
@@ -140,6 +141,7 @@ def one(kind):
 
 
 def test_the_deployment_runs_twice_as_nobody_and_writes_nowhere():
+    """mpijob:W-32: with probes, bounds, a budget, a Service for its metrics, and spread."""
     spec = one("Deployment")["spec"]
     pod, container = spec["template"]["spec"], spec["template"]["spec"]["containers"][0]
     assert spec["replicas"] == 2
@@ -147,6 +149,9 @@ def test_the_deployment_runs_twice_as_nobody_and_writes_nowhere():
     assert container["securityContext"]["readOnlyRootFilesystem"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert {"livenessProbe", "readinessProbe", "startupProbe", "resources"} <= set(container)
+    (spread,) = pod["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
+    assert {"PodDisruptionBudget", "Service"} <= {o["kind"] for o in objects()}
 
 
 def test_selectors_find_the_pods():
