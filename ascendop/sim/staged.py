@@ -18,7 +18,6 @@ from ascendop.clock import WallClock, rfc3339
 from ascendop.kube.client import Client
 from ascendop.kube.errors import (
     ApiError,
-    ConflictError,
     NotFoundError,
     RejectedError,
     TransportError,
@@ -181,11 +180,14 @@ class StagedNodes:
     async def _play_one(self, resource: Resource, key: ObjectKey, obj: Object, due: _Due) -> None:
         try:
             await self._apply(resource, obj, due.stage)
-        except (NotFoundError, ConflictError, RejectedError):
-            self._forget(
-                resource, key, due
-            )  # the object has moved on; its next change is looked at
+        except (NotFoundError, RejectedError):
+            # The object has moved on; its next change is looked at.
+            self._forget(resource, key, due)
         except (ApiError, TransportError):
+            # A change that leaves the stage as it is has been looked at already, and is no reason
+            # to draw anew: without another try nothing would ever happen to the object.
+            if self._waiting.get((resource, key)) is not due:
+                return
             due.timer = self._timer(resource, key, RETRY.after(due.failures))
             due.failures += 1
         else:

@@ -21,6 +21,8 @@ from ascendop.sim.server import ApiServer
 from ascendop.sim.staged import StagedNodes
 from ascendop.sim.transport import SimTransport
 
+from ..wire import Wire  # noqa: TID252  the standard library has a package called test
+
 NPU = "huawei.com/Ascend910"
 GROUP = "scheduling.k8s.io/group-name"
 
@@ -73,7 +75,8 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(nodes="2x8", sets=("",), seed=1):
+async def cluster(nodes="2x8", sets=("",), seed=1, before=None):
+    """`before` is awaited before each request of the nodes: it may write what overtakes it."""
     wall = simulated(datetime(2026, 1, 1, tzinfo=UTC), asyncio.get_running_loop().time)
     server = ApiServer(wall=wall, rng=Random(seed))
     client = Client(SimTransport(server), rng=Random(seed))
@@ -84,7 +87,10 @@ async def cluster(nodes="2x8", sets=("",), seed=1):
     )
     if nodes:
         await create_nodes(client, parse_nodes(nodes), wall=wall)
-    staged = StagedNodes(client, wall=wall, rng=Random(seed), sets=sets)
+    wire = Wire(server)
+    wire.before += [before] if before else []
+    hands = Client(wire, rng=Random(seed))
+    staged = StagedNodes(hands, wall=wall, rng=Random(seed), sets=sets)
     async with asyncio.TaskGroup() as group:
         tasks = [
             group.create_task(staged.run()),
@@ -94,6 +100,24 @@ async def cluster(nodes="2x8", sets=("",), seed=1):
         for task in tasks:
             task.cancel()
     server.close()
+
+
+async def test_somebody_else_s_label_does_not_keep_a_pod_from_its_next_stage():
+    """It overtakes the write of the stage, and changes nothing that the stage is drawn by."""
+    overtaken = asyncio.Event()
+
+    async def label(request):
+        if overtaken.is_set() or not request.path.endswith("/p/status"):
+            return
+        overtaken.set()
+        await c.client.patch(PODS, "ml", "p", {"metadata": {"labels": {"team": "a"}}})
+        await asyncio.sleep(1)  # by now the nodes have heard of it
+
+    async with cluster(before=label) as c:
+        await c.make("p", 0)
+        await asyncio.sleep(60)
+        assert overtaken.is_set()
+        assert await c.phases() == {"p": "Running"}
 
 
 async def test_a_pod_is_bound_gets_devices_runs_and_ends_as_annotated():
