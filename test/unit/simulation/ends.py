@@ -15,6 +15,9 @@ from .oracles import STRANGER  # noqa: TID252  the standard library has a packag
 TABLES = (
     "ascendjobs.mindxdl.gitee.com",
     "pytorchjobs.kubeflow.org",
+    "mpijobs.kubeflow.org",
+    "jobs.batch",
+    "secrets",
     "podgroups.scheduling.volcano.sh",
     "pods",
     "services",
@@ -23,6 +26,7 @@ TABLES = (
 TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 ADDRESS = re.compile(r"\b\d{1,3}(\.\d{1,3}){3}\b")
 BACKUP = re.compile(r"-hot-\d{4}\b")
+LAUNCHER = re.compile(r"-launcher-[a-z0-9]{5}\b")
 NODE = re.compile(r"\bnode-\d+\b")
 CHANCE = ("resourceVersion", "managedFields", "uid", "generation")
 HARDWARE = ("ascend.kubectl.kubernetes.io/", "huawei.com/")
@@ -76,12 +80,19 @@ def _plain(world, table, uids):
             (ADDRESS, "ADDRESS"),
             (NODE, "NODE"),
             (BACKUP, "-hot-DIGITS"),
+            (LAUNCHER, "-launcher-LETTERS"),
         ):
             text = pattern.sub(word, text)
         plain = json.loads(text)
-        if table == "configmaps" and plain.get("data"):
-            plain["data"].pop("version", None)
-        yield plain["metadata"]["name"], plain
+        yield plain["metadata"]["name"], {**plain, **_data(table, plain)}
+
+
+def _data(table, obj):
+    """Without the time in a table's version, and without keys that are made by chance."""
+    found = obj.get("data") or {}
+    if table == "secrets":
+        return {"data": sorted(found)}
+    return {"data": {k: v for k, v in found.items() if k != "version"}} if found else {}
 
 
 def _status(obj):
@@ -89,7 +100,10 @@ def _status(obj):
     status = obj.get("status") or {}
     if obj["kind"] in {"Pod", "PodGroup"}:
         return {"status": {"phase": status.get("phase")}}
-    if "conditions" not in status or obj["kind"] not in {"AscendJob", "PyTorchJob"}:
+    if obj["kind"] == "Job":
+        ends = [c["type"] for c in status.get("conditions") or () if c["status"] == "True"]
+        return {"status": {"is": ends}}
+    if "conditions" not in status or obj["kind"] not in {"AscendJob", "PyTorchJob", "MPIJob"}:
         return {}
     # What Created says, and where it stands, depends on who saw the job wait, and how often.
     conditions = sorted(

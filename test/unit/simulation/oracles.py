@@ -15,7 +15,8 @@ from hack.invariants import Gangs
 from .wire import Wire, is_lease, is_write  # noqa: TID252  the standard library has that name, too
 
 GROUPS = "podgroups.scheduling.volcano.sh"
-JOBS = ("ascendjobs.mindxdl.gitee.com", "pytorchjobs.kubeflow.org")
+JOBS = ("ascendjobs.mindxdl.gitee.com", "pytorchjobs.kubeflow.org", "mpijobs.kubeflow.org")
+LAUNCHERS = "jobs.batch"
 STATES = ("Running", "Restarting", "Succeeded", "Failed")
 ENDS = ("Succeeded", "Failed")
 GANGS = ("pods", GROUPS, JOBS[0])
@@ -137,7 +138,7 @@ class Oracles:
         meta = pod["metadata"]
         labels = meta["labels"]
         owner = meta["ownerReferences"][0]
-        slot = (owner["uid"], labels[keys.REPLICA_TYPE], labels[keys.REPLICA_INDEX])
+        slot = _slot_of(pod)
         self.made.add(which_pod(pod))
         if not isinstance(self._world.writer, Wire):
             return
@@ -165,6 +166,7 @@ class Oracles:
         """fault-tolerance:C-12: the first pod of a gang comes when its PodGroup has been let in.
 
         Or was a while ago: the operator hears late that all pods are gone, and the place with them.
+        Pods of an MPIJob come at once, as in the original; there the scheduler alone lets them in.
         """
         others = [
             other
@@ -172,7 +174,8 @@ class Oracles:
             if other["metadata"]["ownerReferences"][0]["uid"] == owner["uid"]
             and other["metadata"]["uid"] != pod["metadata"]["uid"]
         ]
-        if others or pod["spec"].get("schedulerName") != "volcano":
+        gang = pod["spec"].get("schedulerName") == "volcano"
+        if others or not gang or owner["kind"] in {"MPIJob", "Job"}:
             return
         groups = [
             group
@@ -301,11 +304,12 @@ class Oracles:
         self._gangs.rest("default")
         assert not self._gangs.broken, self._gangs.broken
         jobs = {job["metadata"]["uid"]: job for table in JOBS for job in self._world.objects(table)}
-        for table in ("pods", "services", GROUPS, "configmaps"):
+        owners = {job["metadata"]["uid"] for job in self._world.objects(LAUNCHERS)} | jobs.keys()
+        for table in ("pods", "services", GROUPS, "configmaps", "secrets", LAUNCHERS):
             for obj in self._world.objects(table):
                 for owner in obj["metadata"].get("ownerReferences") or ():
                     what = f"{table} {obj['metadata']['name']}"
-                    assert owner["uid"] in jobs, f"{what} has outlived its job"
+                    assert owner["uid"] in owners, f"{what} has outlived its job"
                     if table == GROUPS:
                         assert not _has_ended(jobs[owner["uid"]]), f"{what} is of an ended job"
         for job in jobs.values():
@@ -401,7 +405,8 @@ def _devices(pod):
 
 def _slot_of(pod):
     labels, owners = pod["metadata"]["labels"], pod["metadata"].get("ownerReferences") or [{}]
-    return owners[0].get("uid"), labels.get(keys.REPLICA_TYPE), labels.get(keys.REPLICA_INDEX)
+    role = labels.get(keys.REPLICA_TYPE) or labels.get(keys.JOB_ROLE)
+    return owners[0].get("uid"), role, labels.get(keys.REPLICA_INDEX)
 
 
 def _backs_up(pod):

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from ascendop.sim.loop import JumpingLoop
 
 from .ends import end_of  # noqa: TID252  the standard library has a package called test
+from .mpi_scenarios import MPI_SCENARIOS  # noqa: TID252  likewise
 from .scenarios import SCENARIOS  # noqa: TID252  likewise
 from .world import running  # noqa: TID252  likewise
 
@@ -44,7 +45,8 @@ def play(scenario, seed=0, **options):
 
 
 async def _play(scenario, seed, *, quiet_s=QUIET_S, **options):
-    options = {"nodes": scenario.nodes, "volcano": scenario.volcano} | options
+    of_story = {"nodes": scenario.nodes, "volcano": scenario.volcano, "batch": scenario.batch}
+    options = of_story | options
     options["settings"] = scenario.settings | options.get("settings", {})
     async with AsyncExitStack() as stack:
         if scenario.shelf:
@@ -100,4 +102,4 @@ async def silence(world, quiet_s):
 @cache
 def calm_end(name):
     """How a story ends on a calm day."""
-    return play(SCENARIOS[name], quiet_s=60.0).end
+    return play((SCENARIOS | MPI_SCENARIOS)[name], quiet_s=60.0).end

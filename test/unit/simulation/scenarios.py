@@ -36,6 +36,8 @@ class Scenario:
     shelf: bool = False
     """Whether there is a shared directory for rank tables."""
     settings: dict = field(default_factory=dict)
+    batch: bool = False
+    """Whether Kubernetes' own controller of Jobs is there, too."""
 
     @property
     def name(self):

@@ -6,10 +6,12 @@
 import pytest
 
 from .ends import difference  # noqa: TID252  the standard library has a package called test
+from .mpi_scenarios import MPI_SCENARIOS  # noqa: TID252  likewise
 from .runs import calm_end, play  # noqa: TID252  likewise
 from .scenarios import SCENARIOS  # noqa: TID252  likewise
 from .wire import Death  # noqa: TID252  likewise
 
+STORIES = SCENARIOS | MPI_SCENARIOS
 pytestmark = pytest.mark.timeout(900)  # a story is played some eighty times
 ALWAYS = (
     "a_gang_waits_for_room",
@@ -31,7 +33,7 @@ def deaths(name, *, before):
     nth = 1
     while True:
         for after in (False, True) if before or nth == 1 else (True,):
-            run = play(SCENARIOS[name], quiet_s=60.0, death=Death(nth, after))
+            run = play(STORIES[name], quiet_s=60.0, death=Death(nth, after))
             if not run.died:
                 return
             yield f"{'after' if after else 'before'} write {nth}", run

@@ -21,6 +21,7 @@ from ascendop.kube.errors import NotFoundError
 from ascendop.kube.resource import CRDS, NODES
 from ascendop.schema.crd import crd
 from ascendop.settings import Settings
+from ascendop.sim.batch import BatchJobs
 from ascendop.sim.nodes import NodeSpec, build_nodes, create_nodes, parse_nodes
 from ascendop.sim.scheduler import Scheduler
 from ascendop.sim.server import ApiServer
@@ -30,7 +31,7 @@ from ascendop.sim.volcano import build_definitions
 from ascendop.telemetry.metrics import Metrics
 from ascendop.times import rfc3339
 
-from .oracles import Oracles, which_pod  # noqa: TID252  the standard library has a test package
+from .oracles import JOBS, Oracles, which_pod  # noqa: TID252  the standard library has a test package
 from .wire import Wire, is_write  # noqa: TID252  likewise
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -107,7 +108,7 @@ class World:
     def picture(self):
         """The cluster in a few lines, for whoever has to find out."""
         lines = [f"at {self.loop.time():.1f} s, revision {self.server.revision}"]
-        for table in ("ascendjobs.mindxdl.gitee.com", "pytorchjobs.kubeflow.org"):
+        for table in JOBS:
             for job in self.objects(table):
                 said = [
                     f"{c['type']}={c['status']}/{c['reason']}"
@@ -250,6 +251,7 @@ class Replica:
         self.world, self.name, self.restart_s = world, name, restart_s
         self.stop = asyncio.Event()
         self.born = 0
+        self._pairs = 0
         self.skew_s = 0.0
         """Of its wall clock."""
         self._rate, self._turned_at_s = 1.0, world.loop.time()
@@ -280,8 +282,15 @@ class Replica:
             wall=self.wall,
             rng=rng,
             metrics=self._metrics,
+            make_keys=self._make_keys,
         )
         world.oracles.born(self)
+
+    def _make_keys(self):
+        """No real ones: these are slow to make, and of nobody's seed."""
+        self._pairs += 1
+        pair = f"{self.wire.who}/{self._pairs}".encode()
+        return {"ssh-privatekey": b"private " + pair, "ssh-publickey": b"public " + pair}
 
     def wall(self):
         """The time as its machine has it."""
@@ -323,7 +332,14 @@ class Replica:
 
 @asynccontextmanager
 async def running(
-    seed, *, nodes=("3x8 910B",), volcano=True, replicas=("a",), death=None, **options
+    seed,
+    *,
+    nodes=("3x8 910B",),
+    volcano=True,
+    batch=False,
+    replicas=("a",),
+    death=None,
+    **options,
 ):
     """A world that lives as long as the block."""
     async with asyncio.TaskGroup() as tasks:
@@ -338,6 +354,10 @@ async def running(
             tasks.create_task(Scheduler(world.people, wall=world.wall).run(), name="scheduler"),
         ]
         world.staged = staged
+        if batch:
+            hands = Client(SimTransport(world.server), rng=world.dice("batch"))
+            jobs = BatchJobs(hands, wall=world.wall)
+            standing.append(tasks.create_task(jobs.run(), name="batch"))
         for name in replicas:
             world.start(name, death=death)
             death = None
