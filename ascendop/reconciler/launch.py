@@ -50,7 +50,7 @@ from ascendop.reconciler.launch_conditions import (
     is_final,
     ready,
 )
-from ascendop.reconciler.launch_deadline import Deadline, start_deadline
+from ascendop.reconciler.launch_deadline import Deadline, launcher_waits, start_deadline
 from ascendop.reconciler.launch_resume import resumed
 from ascendop.reconciler.launch_says import Said, conflicting, held, refusing
 from ascendop.reconciler.launch_shared import kept
@@ -204,7 +204,8 @@ class _Pass:
         )
         fails = bool(pods and evicted(self._pods_in(pods), spared))
         looks = [stalled_in_s(self.s, (*self.s.pods, *self.s.launched.pods)) if pods else None]
-        looks += [due.in_s for due in (self._deadline,) if due is not None and pods]
+        waits = launcher_waits(self.s, self.job, self._slots)
+        looks += [due.in_s for due in (self._deadline, waits) if due is not None and due.in_s > 0]
         look_s = min((look for look in looks if look is not None), default=None)
         return Plan(said.usual, wanted, destructive=destroys or fails, again_after_s=look_s)
 

@@ -29,6 +29,7 @@ from ascendop.reconciler.launch_conditions import (
     last_words,
     put,
 )
+from ascendop.reconciler.launch_deadline import launcher_waits
 from ascendop.reconciler.lives import NOT_STARTED, created_words
 from ascendop.reconciler.notes import write_notes
 from ascendop.reconciler.snapshot import AnySnapshot
@@ -310,11 +311,16 @@ class Said:
             return conditions, ()
         texts = [_words(self.s, failure)[1] for failure in done.failures if not failure.waits]
         pods = (*self._pods(), *self.s.launched.pods)
-        stalled = "" if texts or self._sleeps else stalled_words(self.s, pods)
+        stalled = "" if texts or self._sleeps else stalled_words(self.s, pods) or self._waits()
         text = texts[0] if texts else stalled or created_words(self.s)[1]
         after = with_message(conditions, "Created", cut(text), self.s.now)
         note = EventNote("Warning", NOT_STARTED, stalled, "Observe")
         return after, (note,) if stalled and after != conditions else ()
+
+    def _waits(self) -> str:
+        """What a launcher has waited for so long that it is worth a word."""
+        found = launcher_waits(self.s, self.job, self.slots)
+        return found.text if found is not None and found.in_s <= 0 and self.slots else ""
 
     def _notes(self, done: Done) -> Iterator[EventNote]:
         spec = self.job.replicas[self.launch.role].pod_spec

@@ -51,11 +51,12 @@ def waiting(*pods, **fields):
 def test_w16_the_deadline_runs_while_there_is_no_launcher():
     """mpijob:W-16: the Job that would count it is not made yet."""
     half = (mpi.pod(0), mpi.pod(1, "Pending"))
+    assert decide(waiting(*half, **after(0))).again_after_s == 30
     assert decide(waiting(*half, **after(59))).again_after_s == 1
     plan, found = mpi.decided(waiting(*half, **after(60)))
     text = (
         "MPIJob bar/foo has not started within 60 s (activeDeadlineSeconds): "
-        "1 of 2 workers are ready"
+        "1 of 2 workers are ready, not foo-worker-1"
     )
     assert mpi.conditions(found)[0] == ("Created", "True", "MPIJobCreated")
     assert ("Failed", "True", "DeadlineExceeded") in mpi.conditions(found)
@@ -104,6 +105,22 @@ def test_w16_a_start_may_take_so_long_where_the_operator_says_so(conditions, fai
         plan = decide(mpi.seen(obj, mpi.pod(0), of_launcher=[running], **ended, **after(30)))
         (stops,) = make.writes(plan, Patch)
         assert (stops.resource, stops.body) == (BATCH_JOBS, {"spec": {"suspend": True}})
+
+
+def test_w16_a_launcher_that_waits_says_for_whom():
+    """mpijob:W-16 field-reports:FR-007 field-reports:FR-037"""
+    text = "the launcher waits: 1 of 2 workers are ready, not foo-worker-1"
+    seen = (mpi.pod(0), mpi.pod(1, ready=False))
+    _, found = mpi.decided(waiting(*seen, **after(29)))
+    assert mpi.told(found) == []
+    plan, found = mpi.decided(waiting(*seen, **after(30)))
+    assert plan.again_after_s == 30
+    assert found.status["conditions"][0]["message"] == text
+    assert mpi.told(found) == [("Warning", "PodsNotStarted", text)]
+    told = waiting(*seen, status=found.status, **after(40))
+    assert mpi.told(mpi.decided(told)[1]) == []
+    _, found = mpi.decided(waiting(mpi.pod(0), mpi.pod(1), status=found.status, **after(41)))
+    assert found.status["conditions"][0]["message"] == "MPIJob bar/foo is created."
 
 
 # ── what stays ──
