@@ -67,6 +67,7 @@ def job(real, running, namespace):
 @USERS
 @pytest.mark.skipif(not MADE, reason="its image is not made yet: make test-long does")
 def test_open_mpi_has_each_rank_on_its_host(job, user):
+    """field-reports:FR-094"""
     made = job(user=user, **WHEN_READY)
     made.wait("Succeeded")
     assert made.ranks == made.expected()

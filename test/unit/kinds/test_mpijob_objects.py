@@ -153,7 +153,7 @@ def hosts(obj, place=NOWHERE):
 
 
 def test_c24_golden_worker_and_launcher():
-    """mpijob:14.1: with strict parity exactly the original's."""
+    """field-reports:FR-039 mpijob:14.1: with strict parity exactly the original's."""
     found = objects(mpi.job(workers=1), STRICT)
     assert found["foo-worker-0"] == WORKER
     assert found["foo-launcher"] == LAUNCHER
@@ -348,7 +348,7 @@ def test_c30_the_policy_of_the_replica_counts():
 
 
 def test_c31_the_cluster_domain_ends_every_name():
-    """mpijob:W-18: the search list, too, but for strict parity."""
+    """field-reports:FR-040 mpijob:W-18: the search list, too, but for strict parity."""
     place = Place(domain="corp.example")
     obj = mpi.job(workers=1)
     assert hosts(obj, place) == "foo-worker-0.foo.bar.svc.corp.example slots=1\n"
@@ -360,6 +360,7 @@ def test_c31_the_cluster_domain_ends_every_name():
 
 
 def test_c32_a_launcher_that_works_is_the_first_host():
+    """field-reports:FR-036"""
     obj = mpi.job("openmpi-without-slots", 2, runLauncherAsWorker=True)
     found = objects(obj)
     hosted = "openmpi-without-slots.bar.svc slots=1\n"
@@ -383,6 +384,7 @@ def test_c33_a_launcher_that_works_alone():
 
 @pytest.mark.parametrize("implementation", ["Intel", "MPICH"])
 def test_c34_host_lines_of_the_other_implementations(implementation):
+    """field-reports:FR-040"""
     obj = mpi.job("mpi-with-slots", 1, mpiImplementation=implementation, slotsPerWorker=10)
     assert hosts(obj) == "mpi-with-slots-worker-0.mpi-with-slots.bar.svc:10\n"
     obj = mpi.job("mpi", 1, mpiImplementation=implementation)
@@ -419,7 +421,7 @@ def test_c36_the_script_is_in_order_of_names_and_the_host_file_in_order_of_numbe
 
 
 def test_w35_who_is_on_its_way_out_is_no_host():
-    """mpijob:W-35"""
+    """field-reports:FR-054 mpijob:W-35"""
     gone = mpi.pod(1, deleting=True)
     plan, _ = mpi.decided(mpi.seen(mpi.job(workers=2), mpi.pod(0), gone, shared={}))
     (config,) = [w.object for w in make.writes(plan) if w.name == "foo-config"]
@@ -482,7 +484,7 @@ MODES = [
 
 @pytest.mark.parametrize(("path", "context", "peers", "ours"), MODES)
 def test_w13_the_mode_of_the_key_is_one_that_ssh_takes(path, context, peers, ours):
-    """mpijob:W-13: by who reads it, and not only by where it lies."""
+    """field-reports:FR-038 mpijob:W-13: by who reads it, and not only by where it lies."""
     worker = {"template": mpi.template(securityContext=context)}
     obj = mpi.job(workers=1, worker=worker, sshAuthMountPath=path)
     for place, mode in ((STRICT, peers), (NOWHERE, ours)):

@@ -55,6 +55,7 @@ def test_c05_a_name_that_is_no_host_name():
 
 
 def test_c06_the_name_has_room_for_the_last_worker():
+    """field-reports:FR-022"""
     name = "n" * 54
     assert valid(mpi.job(name, 10))
     assert told(mpi.job(name, 11)).endswith(

@@ -285,7 +285,7 @@ def test_c41_workers_that_pend():
 
 
 def test_c42_c43_w08_all_run_and_that_is_told_once():
-    """mpijob:W-08"""
+    """field-reports:FR-007 mpijob:W-08"""
     running = {"job": mpi.launcher(), "of_launcher": [mpi.launcher_pod()]}
     found = mpi.seen(mpi.job(workers=8), *pods(8), status=status(), **running)
     plan, after = mpi.decided(found)
@@ -360,6 +360,7 @@ LIMIT = "Job has reached the specified backoff limit"
 
 
 def test_c48_what_the_last_pod_of_the_launcher_said():
+    """field-reports:FR-014"""
     tries = [
         mpi.launcher_pod("Failed", number=0, created=NOW, reason="R2", message="second message"),
         mpi.launcher_pod("Failed", number=1, created=BEFORE, reason="R1", message="first"),
@@ -512,6 +513,7 @@ SUCCEEDED = status(
     ids=["C69 None", "C68 Running", "C67 All"],
 )
 def test_c67_c68_c69_which_pods_go(policy, gone):
+    """field-reports:FR-020"""
     phases = ("Running", "Pending", "Succeeded", "Failed")
     found = mpi.seen(
         mpi.job(workers=4, policy={"cleanPodPolicy": policy}),
@@ -647,6 +649,7 @@ def waits(**fields):
 
 
 def test_c70_the_launcher_comes_when_all_are_ready():
+    """field-reports:FR-037"""
     assert make.created(decide(mpi.seen(waits())), BATCH_JOBS) == {}
     found = mpi.seen(waits(), *pods(2, ready=False), status=status())
     plan, after = mpi.decided(found)
@@ -674,7 +677,7 @@ def group_of(obj, *found, **fields):
 
 
 def test_c62_w03_a_gang_does_not_wait_for_who_waits_for_it():
-    """mpijob:W-03"""
+    """field-reports:FR-026 mpijob:W-03"""
     small = {"template": mpi.template({**mpi.PLAIN, "resources": {"requests": {"cpu": "1"}}})}
     obj = waits(launcher=small, worker=small)
     withheld = group_of(obj)
@@ -705,6 +708,7 @@ def test_c59_what_a_gang_is_made_of():
 
 
 def test_c60_what_the_policy_says_counts():
+    """field-reports:FR-028"""
     policy = {
         "minAvailable": 2,
         "queue": "project-y",
@@ -721,7 +725,7 @@ def test_c60_what_the_policy_says_counts():
 
 
 def test_w28_the_launcher_counts_once():
-    """mpijob:W-28"""
+    """field-reports:FR-030 mpijob:W-28"""
     policy = {"schedulingPolicy": {"minAvailable": 5}}
     workers = asks("8", "1Gi", priorityClassName="high")
     spec = group_of(mpi.job(workers=10, policy=policy, launcher=asks("1", "1Gi"), worker=workers))
@@ -729,7 +733,7 @@ def test_w28_the_launcher_counts_once():
 
 
 def test_c61_w25_a_queue_that_the_server_chose_is_no_drift():
-    """mpijob:W-25"""
+    """field-reports:FR-028 mpijob:W-25"""
     living = {"job": mpi.launcher(), "of_launcher": [mpi.launcher_pod()], "status": status(RUNNING)}
     small = mpi.seen(mpi.job(workers=1), mpi.pod(), place=GANG, **living)
     group = make.made_group(small, "Running")
