@@ -145,8 +145,11 @@ class RealMPIJob(Job):
 
     def in_launcher(self, *command: str) -> str:
         """What a command in its container prints."""
-        name = self.launcher["metadata"]["name"]
-        where = ("exec", "-n", self.namespace, name, "--")
+        return self.in_pod(self.launcher, *command)
+
+    def in_pod(self, pod: Object, *command: str) -> str:
+        """The same in any of the job's pods."""
+        where = ("exec", "-n", self.namespace, pod["metadata"]["name"], "--")
         return self._real.node.kubectl(*where, *command)
 
     def expected(self) -> list[Rank]:

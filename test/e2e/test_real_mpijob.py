@@ -5,6 +5,7 @@
 
 import itertools
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -149,6 +150,37 @@ def test_mpirun_goes_across_two_nodes(real, job):
             assert made.ranks == made.expected()
             nodes = {pod["spec"]["nodeName"] for pod in made.pods}
             assert nodes == {real.node.layout.name, second.layout.name}
+
+
+# ------------------------------------------------------------ where the keys and the names are
+def on_the_nodes_network(asked):
+    template_of(asked, "Worker")["spec"]["hostNetwork"] = True
+
+
+@pytest.mark.long
+def test_a_worker_may_use_the_network_of_its_node(real, job):
+    """There the ranks have the name of the node; they are found by that of the worker."""
+    made = job(workers=1, change=on_the_nodes_network, **WHEN_READY)
+    made.wait("Succeeded")
+    (worker,) = made.pods
+    assert worker["status"]["podIP"] == worker["status"]["hostIP"]
+    name = made.in_pod(worker, "hostname").strip()
+    assert made.ranks == [replace(rank, host=name) for rank in made.expected()]
+
+
+@USERS
+@pytest.mark.long
+def test_who_runs_in_a_pod_can_read_its_key_and_ssh_takes_it(job, user):
+    """mpijob:W-13: root has it for himself; for anybody else the files are still root's."""
+    made = job(user=user, workers=1, run=["sleep", "600"], **WHEN_READY)
+    made.wait("Running")
+    key = f"{user.home}/.ssh/id_rsa"
+    for pod in (*made.pods, made.launcher):
+        # Through the links that kubelet makes: the mode counts of the file they lead to.
+        mode = made.in_pod(pod, "stat", "-L", "-c", "%a %u", key).split()
+        assert mode == (["600", "0"] if user is ROOT else ["644", "0"])
+    host = f"pi-worker-0.pi.{made.namespace}.svc"
+    assert made.in_launcher("ssh", host, "hostname").strip() == "pi-worker-0"
 
 
 # ------------------------------------------------------------ faults
