@@ -6,6 +6,7 @@
 import itertools
 import os
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -36,6 +37,8 @@ RESTRICTED = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "res
 WHEN_READY = {"launcherCreationPolicy": "WaitForWorkersReady"}
 AT_STARTUP = {"launcherCreationPolicy": "AtStartup"}
 LOOKS = itertools.count()
+LOST_S = 120
+"""For Kubernetes to find out that a node does not answer, and to let its pods go."""
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +235,45 @@ def test_a_worker_that_is_killed_comes_back_if_the_job_asks_for_that(real, job):
     assert made.ranks == made.expected()
     after = made.uids
     assert [name for name in after if after[name] != before[name]] == ["pi-worker-1"]
+
+
+def leave_lost_nodes(asked, launcher_on):
+    """In seconds; and the launcher is not on the one that will be lost."""
+    never_together(asked)
+    for role in ("Launcher", "Worker"):
+        template_of(asked, role)["spec"]["tolerations"] = [
+            {"key": f"node.kubernetes.io/{why}", "effect": "NoExecute", "tolerationSeconds": 3}
+            | {"operator": "Exists"}
+            for why in ("not-ready", "unreachable")
+        ]
+    where = {"kubernetes.io/hostname": launcher_on}
+    template_of(asked, "Launcher")["spec"]["nodeSelector"] = where
+
+
+@pytest.mark.long
+def test_a_worker_that_is_lost_with_its_node_is_named_and_comes_back_when_given_up(real, job):
+    """mpijob:W-38: whether it has ended nobody can see; until that is known it is said."""
+    change = partial(leave_lost_nodes, launcher_on=real.node.layout.name)
+    with real.joined() as second:
+        second.have(OPEN_MPI_4.image)
+        made = job(workers=2, run=["sleep", "600"], change=change, **WHEN_READY)
+        made.wait("Running")
+        before, away = made.uids, second.layout.name
+        (lost,) = [pod for pod in made.pods if pod["spec"]["nodeName"] == away]
+        name = lost["metadata"]["name"]
+        second.stop("kubelet")
+        said = f"{name} (lost with node {away})"
+        wait_for("it is said", lambda: made.conditions["Created"]["message"] == said, LOST_S)
+        assert "Running" in made.conditions
+        assert len(known(made)) == 3, "two in the host file, one that still answers"
+        # As for a node that is out of service.
+        made.admin.request("DELETE", f"{path_of(lost)}?gracePeriodSeconds=0")
+        wait_for("another one waits", lambda: made.phases.get(name) == "Pending", LOST_S)
+        second.start("kubelet")
+        wait_for("it runs", lambda: made.phases.get(name) == "Running", LOST_S)
+        wait_for("all are known", lambda: len(known(made)) == 4, LOST_S)
+        assert [pod for pod in before if before[pod] != made.uids[pod]] == [name]
+        assert made.launcher_state["restartCount"] == 0
 
 
 def little_memory(asked):
