@@ -162,6 +162,10 @@ class Node:
         _make(names)
         self._import(names)
 
+    def load(self, archive: Path) -> None:
+        """An image from a file, whether one of its name is there or not."""
+        _run(*self._ctr, "images", "import", str(archive))
+
     def _import(self, names: Iterable[str]) -> None:
         """Those that its store does not have yet."""
         listed = subprocess.run(

@@ -76,6 +76,7 @@ IMAGES = {
         Image("pause", files=("pause.c",)),
         Image("base"),
         Image("python", on="base"),
+        Image("venv", on="python"),
         Image("ssh", on="python", files=("when-names-resolve",)),
         Image("mpi", on="ssh"),
         Image("mpich", on="ssh", wheels=(MPI4PY, "mpich==4.3.2")),
@@ -108,13 +109,13 @@ def _save(image: Image) -> None:
     _build(image)
     new = image.archive.with_suffix(".new")
     new.unlink(missing_ok=True)
-    _buildah("push", "-q", _exact(image), f"docker-archive:{new}:{image.tag}")
+    buildah("push", "-q", _exact(image), f"docker-archive:{new}:{image.tag}")
     new.rename(image.archive)
 
 
 def _build(image: Image) -> None:
     if _built(image):
-        _buildah("tag", _exact(image), image.tag)  # what builds on it calls it so
+        buildah("tag", _exact(image), image.tag)  # what builds on it calls it so
         return
     if image.on:
         _build(IMAGES[image.on])
@@ -129,11 +130,11 @@ def _build(image: Image) -> None:
         if image.name == "base":
             _bootstrap(folder)
         if image.wheels:
-            _download(folder / "wheels", *image.wheels)
-            _download(folder / "wheels" / "pip", PIP)
+            download(folder / "wheels", *image.wheels)
+            download(folder / "wheels" / "pip", PIP)
         dockerfile = str(folder / f"Dockerfile.{image.name}")
         tags = ("-t", image.tag, "-t", _exact(image))
-        _buildah("bud", "-q", "--isolation", "chroot", "-f", dockerfile, *tags, scratch)
+        buildah("bud", "-q", "--isolation", "chroot", "-f", dockerfile, *tags, scratch)
     print(f"images: {image.name} made in {time.monotonic() - started:.0f} s", file=sys.stderr)
 
 
@@ -160,12 +161,16 @@ def _bootstrap(folder: Path) -> None:
     shutil.rmtree(root)
 
 
-def _download(folder: Path, *wheels: str) -> None:
-    """For the images' Python, whichever runs this."""
+def download(folder: Path, *wheels: str, constraints: Path | None = None) -> None:
+    """For the images' Python, whichever runs this; alone, or with all that they need.
+
+    constraints:  pinned versions of these and of all that they need, which comes, too, then.
+    """
     machine = platform.machine()
     platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in (28, 17, 12, 5)]
-    pip = (sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:")
-    _run(*pip, f"--python-version={PYTHON}", *platforms, "-d", str(folder), *wheels)
+    pip = (sys.executable, "-m", "pip", "download", "-q", "--only-binary=:all:")
+    what = ("--no-deps",) if constraints is None else ("-c", str(constraints))
+    _run(*pip, *what, f"--python-version={PYTHON}", *platforms, "-d", str(folder), *wheels)
 
 
 def mirror() -> str:
@@ -184,7 +189,8 @@ _BUILDAH = (
 )
 
 
-def _buildah(*arguments: str) -> None:
+def buildah(*arguments: str) -> None:
+    """Run it in a store of our own. Raises subprocess.CalledProcessError."""
     _run(*_BUILDAH, *arguments)
 
 
