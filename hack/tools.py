@@ -4,7 +4,7 @@
 """The control-plane binaries: built once from pinned Go modules into a cache outside the tree.
 
     python hack/tools.py build [NAME ...]   build what is missing; without a name all but those
-                                            that only real nodes need
+                                            that only real nodes need, and peers
     python hack/tools.py path NAME          print where the binary lies; build it when it is missing
     python hack/tools.py crds volcano       print the folder with Volcano's CRDs
     python hack/tools.py stages kwok        print the folder with kwok's stages
@@ -101,10 +101,15 @@ TOOLS = {
         Tool("vc-scheduler", "volcano", "volcano.sh/volcano", "/cmd/scheduler"),
         Tool("vc-controller-manager", "volcano", "volcano.sh/volcano", "/cmd/controller-manager"),
         Tool("kwok", "kwok", "sigs.k8s.io/kwok", "/cmd/kwok"),
+        Tool(
+            "mpi-operator", "mpi-operator", "github.com/kubeflow/mpi-operator", "/cmd/mpi-operator"
+        ),
     )
 }
 OF_NODES = {"kube-scheduler", "kubelet", "kube-proxy", "coredns"}
 """Only real nodes need them, and not every machine can have one: built when one is started."""
+PEERS = {"mpi-operator"}
+"""Operators whose jobs we take over: built when they are asked for."""
 FILES = {
     files.name: files
     for files in (
@@ -321,7 +326,7 @@ def _answer(arguments: argparse.Namespace) -> str:
         case "path":
             return str(path(arguments.name))
         case "build":
-            for name in arguments.names or (name for name in TOOLS if name not in OF_NODES):
+            for name in arguments.names or (name for name in TOOLS if name not in OF_NODES | PEERS):
                 path(name)
             for item in () if arguments.names else FILES.values():
                 ready(item)
