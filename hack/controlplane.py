@@ -139,8 +139,11 @@ class ControlPlane:
 
     def _start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._start_core()
+        key = self._start_server()
         self._install_crds([*(tools.files("volcano-crds") if self.groups else ()), *self.crds])
+        # Its garbage collector asks which kinds there are when it starts, and then every half
+        # minute: children of a kind that came after it would stay so long.
+        self._start_controllers(key)
         if self.volcano:
             self._start_volcano()
         if self.kwok:
@@ -153,7 +156,8 @@ class ControlPlane:
         return process
 
     # ------------------------------------------------------------ parts
-    def _start_core(self) -> None:
+    def _start_server(self) -> Path:
+        """On return it serves; the key of its ServiceAccounts."""
         etcd, peer, port = free_ports(3)
         self.server = f"https://127.0.0.1:{port}"
         data = tempfile.mkdtemp(prefix="etcd-", dir=self.folder)  # a new one for each attempt
@@ -190,6 +194,9 @@ class ControlPlane:
             *self.apiserver,
         )
         self._wait("kube-apiserver is ready", self._ready)
+        return key
+
+    def _start_controllers(self, key: Path) -> None:
         controllers = f"{CONTROLLERS},{OF_WORKLOADS}" if self.kwok else CONTROLLERS
         self._run(
             "kube-controller-manager",
