@@ -265,7 +265,8 @@ def test_a_worker_that_is_lost_with_its_node_is_named_and_comes_back_when_given_
         said = f"{name} (lost with node {away})"
         wait_for("it is said", lambda: made.conditions["Created"]["message"] == said, LOST_S)
         assert "Running" in made.conditions
-        assert len(known(made)) == 3, "two in the host file, one that still answers"
+        # Two in the host file, and one that still answers.
+        wait_for("the script leaves it out", lambda: len(known(made)) == 3, LOST_S)
         # As for a node that is out of service.
         made.admin.request("DELETE", f"{path_of(lost)}?gracePeriodSeconds=0")
         wait_for("another one waits", lambda: made.phases.get(name) == "Pending", LOST_S)
