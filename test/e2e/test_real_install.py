@@ -3,6 +3,9 @@
 
 """Installed as a user does: the Dockerfile's image and the manifests, on a real node."""
 
+import json
+import os
+
 import pytest
 
 from hack.admin import path_of, wait_for
@@ -14,7 +17,7 @@ from hack.node.machine import why_not
 REASON = why_not()
 pytestmark = [
     pytest.mark.skipif(bool(REASON), reason=REASON),
-    pytest.mark.long,
+    pytest.mark.skipif("NODES" not in os.environ, reason="make node-test does"),
     pytest.mark.timeout(900),  # the image is built
 ]
 OURS = ("-n", "ascendop-system")
@@ -61,7 +64,11 @@ def job(installed, namespace):
 
 def runs(made):
     both = {"j-master-0": "Running", "j-worker-0": "Running"}
-    wait_for("its pods run", lambda: made.phases == both, PATIENCE_S)
+    try:
+        wait_for("its pods run", lambda: made.phases == both, PATIENCE_S)
+    except TimeoutError as error:
+        states = {pod["metadata"]["name"]: pod["status"] for pod in made.pods}
+        raise AssertionError(f"{error}\n{json.dumps(states, indent=1)}\n{made.status}") from error
     wait_for("it is Running", lambda: "Running" in made.conditions, PATIENCE_S)
 
 
