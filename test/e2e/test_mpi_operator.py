@@ -85,6 +85,20 @@ def loses_a_worker(made):
     kept = {name: uid for name, uid in made.uids.items() if name != "pi-worker-1"}
     assert kept.items() <= before.items()
     made.wait_pods(3, "Running")
+    wait_for("both workers can be found again", lambda: finds_both(made), 60)
+
+
+def finds_both(made):
+    """Whoever leads writes the script a moment after kubelet says that a worker runs."""
+    (found,) = made.children("v1", "ConfigMap")
+    return found["data"]["discover_hosts.sh"].count("\necho ") == 2
+
+
+def runs(made):
+    made.create()
+    made.wait_pods(3, "Running")
+    made.wait("Running")
+    wait_for("both workers can be found", lambda: finds_both(made), 60)
 
 
 def beside(made):
@@ -103,9 +117,7 @@ def beside(made):
 def test_a_job_that_mpi_operator_made_is_taken_over_and_given_back(run, job):
     """mpijob:15: no pod is touched, no condition lost, and each goes on where the other was."""
     with run("theirs"):
-        job.create()
-        job.wait_pods(3, "Running")
-        job.wait("Running")
+        runs(job)
         pods, shared, said = job.uids, beside(job), job.status
         assert len(shared) == 5
     with run("ours"):
@@ -126,9 +138,7 @@ def test_a_job_that_mpi_operator_made_is_taken_over_and_given_back(run, job):
 def test_a_job_that_ours_made_is_finished_by_mpi_operator(run, job):
     """mpijob:15"""
     with run("ours"):
-        job.create()
-        job.wait_pods(3, "Running")
-        job.wait("Running")
+        runs(job)
         pods, shared = job.uids, beside(job)
     with run("theirs"):
         loses_a_worker(job)
