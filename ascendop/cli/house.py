@@ -39,7 +39,7 @@ class JobState:
     namespace: str
     name: str
     state: str
-    """Type of the last condition; empty before there is one."""
+    """Type of the last condition that holds; empty before there is one."""
     reason: str
     message: str
     replicas: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -172,7 +172,8 @@ class House:
 
 def _state_of(kind: str, job: Object) -> JobState:
     status = job.get("status") or {}
-    last = (status.get("conditions") or [{}])[-1]
+    conditions = status.get("conditions") or ()
+    last: Object = next((c for c in reversed(conditions) if c.get("status") == "True"), {})
     return JobState(
         kind=kind,
         namespace=job["metadata"]["namespace"],

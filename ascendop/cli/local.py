@@ -33,6 +33,7 @@ from ascendop.sim.http import Address, serve
 from ascendop.sim.local import LocalNode, choose_place
 from ascendop.sim.logfolder import last_words
 from ascendop.sim.nodes import NodeSpec, parse_nodes
+from ascendop.sim.processes import SYSTEM_PATH
 from ascendop.sim.server import ApiServer
 from ascendop.telemetry.log import configure
 
@@ -101,6 +102,8 @@ async def _local(args: Namespace, located: list[Located], nodes: list[NodeSpec],
         root=root,
         wall=wall,
         place=place,
+        token=secrets.token_urlsafe(),
+        path=os.environ.get("PATH", SYSTEM_PATH),
         nodes=nodes,
         host_paths=args.host_paths,
     )

@@ -47,9 +47,14 @@ class Look:
         self._mirror = mirror
 
     def pods(self, job: JobState) -> list[PodView]:
-        """In order of names."""
+        """In order of names; a launcher's, too."""
         row = self._mirror.jobs[job.kind].store.get(job.namespace, job.name)
-        found = self._mirror.pods.store.by_index(OWNER, row.uid) if row is not None else []
+        if row is None:
+            return []
+        jobs = self._mirror.beside.jobs
+        launchers = jobs.by_index(OWNER, row.uid) if jobs is not None else []
+        owners = [row.uid, *(launcher.uid for launcher in launchers)]
+        found = (pod for uid in owners for pod in self._mirror.pods.store.by_index(OWNER, uid))
         return sorted(found, key=lambda pod: pod.name)
 
     def gang(self, job: JobState) -> str:

@@ -71,9 +71,15 @@ class Mounts:
 
     def _new_root(self) -> None:
         """A root of our own with all that is in the old one, so that folders can be added."""
-        root = self._tmpfs()
-        for old in ROOT.iterdir():
-            new = root / old.name
+        os.chroot(self._filled(ROOT))
+        os.chdir(ROOT)
+
+    def _filled(self, folder: Path) -> Path:
+        """A folder of our own with all that is in another one, as far as we may see it."""
+        mine = self._tmpfs()
+        seen = list(folder.iterdir()) if os.access(folder, os.R_OK | os.X_OK) else []
+        for old in seen:
+            new = mine / old.name
             if old.is_symlink():
                 new.symlink_to(old.readlink())
                 continue
@@ -82,13 +88,12 @@ class Mounts:
             else:
                 new.touch()
             mount(str(old), new, flags=MS_BIND | MS_REC)
-        os.chroot(root)
-        os.chdir(ROOT)
+        return mine
 
     def _make_target(self, target: Path, *, is_folder: bool) -> None:
-        if target.exists():
+        if os.path.exists(target):  # noqa: PTH110  Path.exists raises below a closed folder
             return
-        there = next(parent for parent in target.parents if parent.exists())
+        there = next(parent for parent in target.parents if os.path.exists(parent))  # noqa: PTH110
         if there != ROOT:  # the root is ours by now
             self._overlay(there)
         (target if is_folder else target.parent).mkdir(parents=True, exist_ok=True)
@@ -97,12 +102,23 @@ class Mounts:
 
     def _overlay(self, folder: Path) -> None:
         """What is in the folder stays visible; what is made in it is the container's alone."""
+        if not os.access(folder, os.R_OK | os.X_OK) or _has_mounts(folder):
+            # Who is not root may not lay anything over these.
+            mount(str(self._filled(folder)), folder, flags=MS_BIND | MS_REC)
+            return
         layer = self._tmpfs()
         upper, work = layer / "upper", layer / "work"
         upper.mkdir(folder.stat().st_mode & 0o7777)
         work.mkdir()
         options = f"lowerdir={folder},upperdir={upper},workdir={work}"
         mount("overlay", folder, "overlay", options=options)
+
+
+def _has_mounts(folder: Path) -> bool:
+    """Whether something is mounted below it."""
+    below = f"{folder}/"
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    return any(line.split(" ")[1].startswith(below) for line in lines)
 
 
 def fail(message: str) -> NoReturn:

@@ -30,7 +30,7 @@ def hosts_file(
 ) -> str:
     """For one pod: itself first, then its hostAliases, then everybody."""
     own = addresses[pod["metadata"]["uid"]]
-    lines = [f"{own} {' '.join(_names_of_pod(pod, pod['metadata']['namespace']))}"]
+    lines = [f"{own} {' '.join(names_of_pod(pod, pod['metadata']['namespace']))}"]
     lines += [
         f"{alias['ip']} {' '.join(alias.get('hostnames') or ())}"
         for alias in pod["spec"].get("hostAliases") or ()
@@ -52,7 +52,7 @@ def shared_lines(
         lines += [f"{ip} {' '.join(names)}" for ip in ips]
     for pod in pods:
         if address := _address(pod, addresses):
-            names = [name for name in _names_of_pod(pod, namespace) if name not in taken]
+            names = [name for name in names_of_pod(pod, namespace) if name not in taken]
             if names:
                 lines.append(f"{address} {' '.join(names)}")
     return lines
@@ -125,8 +125,8 @@ def _names_of_service(service: Object, namespace: str) -> list[str]:
     return _qualified(meta["name"], meta["namespace"], namespace)
 
 
-def _names_of_pod(pod: Object, namespace: str) -> list[str]:
-    """The full name first: a reverse look-up finds it."""
+def names_of_pod(pod: Object, namespace: str) -> list[str]:
+    """As a pod of `namespace` may call it. The full name first: a reverse look-up finds it."""
     meta, hostname = pod["metadata"], hostname_of(pod)
     names: list[str] = []
     if subdomain := pod["spec"].get("subdomain"):

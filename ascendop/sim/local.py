@@ -19,7 +19,7 @@ from ascendop.sim.logfolder import LogFolder
 from ascendop.sim.loopback import Loopback
 from ascendop.sim.netns import Machine, missing_for_namespaces
 from ascendop.sim.nodes import NodeSpec, create_nodes
-from ascendop.sim.processes import RESTART, ProcessNodes
+from ascendop.sim.processes import RESTART, SYSTEM_PATH, ProcessNodes
 from ascendop.sim.sandbox import Place
 from ascendop.sim.scheduler import Scheduler
 
@@ -41,10 +41,13 @@ class LocalNode:
         root: Path,
         wall: WallClock,
         place: Place,
+        token: str,
+        path: str = SYSTEM_PATH,
         nodes: Sequence[NodeSpec] = TWO_NODES,
         host_paths: bool = False,
         restart: Backoff = RESTART,
     ) -> None:
+        """token, path: see ProcessNodes."""
         self._client = client
         self._wall = wall
         self._place = place
@@ -52,7 +55,14 @@ class LocalNode:
         self._scheduler = Scheduler(client, wall=wall)
         self._batch = BatchJobs(client, wall=wall)
         self._processes = ProcessNodes(
-            client, wall=wall, root=root, place=place, host_paths=host_paths, restart=restart
+            client,
+            wall=wall,
+            root=root,
+            place=place,
+            token=token,
+            path=path,
+            host_paths=host_paths,
+            restart=restart,
         )
         self.ready = asyncio.Event()
         """Set when there are nodes that take pods."""

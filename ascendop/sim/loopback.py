@@ -31,6 +31,7 @@ class Loopback:
     """
 
     separate = False
+    root = False
 
     async def open(self) -> None:
         return

@@ -90,6 +90,7 @@ class Machine:
 
     def __init__(self, *, user: bool) -> None:
         self._user = user
+        self.root = not user
         self._holder: Holder | None = None
         self._forwarder: Holder | None = None
         self._pid = 0

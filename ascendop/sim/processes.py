@@ -31,6 +31,7 @@ from ascendop.sim.events import Teller
 from ascendop.sim.hosts import forward_table, hosts_file, service_addresses, shared_lines
 from ascendop.sim.logfolder import LogFolder
 from ascendop.sim.nodes import internal_ip
+from ascendop.sim.remote_shell import RemoteShell, has_sshd
 from ascendop.sim.runner import Node, PodRunner
 from ascendop.sim.sandbox import Place
 from ascendop.sim.watching import Mirror
@@ -59,10 +60,17 @@ class ProcessNodes:
         wall: WallClock,
         root: Path,
         place: Place,
+        token: str,
+        path: str = SYSTEM_PATH,
         host_paths: bool = False,
         restart: Backoff = RESTART,
     ) -> None:
-        """host_paths: mount the machine's own paths, instead of ones below `root`/host."""
+        """What all pods share.
+
+        token:       of this driver alone: see RemoteShell.
+        path:        where pods find their commands, after what belongs to this interpreter.
+        host_paths:  mount the machine's own paths, instead of ones below `root`/host.
+        """
         self._client = client
         self._root = root.absolute()
         self._place = place
@@ -88,8 +96,9 @@ class ProcessNodes:
             tell=self._tell,
             write_status=self._write_status,
             rename=self._rename,
+            shell=RemoteShell(self._root / "remote-shell", token, sshd=place.root and has_sshd()),
             base_env={
-                "PATH": f"{Path(sys.executable).parent}:{SYSTEM_PATH}",
+                "PATH": f"{Path(sys.executable).parent}:{path}",
                 "LANG": "C.UTF-8",
             },
             restart=restart,
@@ -337,4 +346,5 @@ def substitute(text: str, pairs: dict[str, str]) -> str:
 
 
 def _standing_alone(name: str) -> str:
-    return rf"(?<![\w.-]){re.escape(name)}(?![\w-]|\.\w)"
+    # After one slash it is a part of a path; after two, an address.
+    return rf"(?<![\w.-])(?<![^/]/){re.escape(name)}(?![\w-]|\.\w)"

@@ -22,6 +22,7 @@ from ascendop.sim.hosts import hostname_of
 from ascendop.sim.logfolder import LogFolder, last_words
 from ascendop.sim.podstatus import OURS, ContainerState, PodFacts, build_status, terminated
 from ascendop.sim.probes import Prober
+from ascendop.sim.remote_shell import RemoteShell
 from ascendop.sim.sandbox import Bind, Command, Place, Running, Sandbox, SandboxError
 from ascendop.sim.volumes import Lookup, MissingError, UnsupportedError, Volumes, below
 
@@ -49,6 +50,7 @@ class Node:
     rename: Callable[[Object, str], Awaitable[str]]
     """Where names do not resolve: a text with addresses in place of names; else the text."""
     base_env: dict[str, str]
+    shell: RemoteShell
     restart: Backoff
 
 
@@ -417,12 +419,15 @@ class PodRunner:
             "HOME": str(work),
             **env,
         }
+        tools, tools_path = self.node.shell.equip(self.pod, self.address, self.folder)
+        if tools_path:
+            env["PATH"] = f"{tools_path}:{env['PATH']}"
         return Command(
             argv=[await self.node.rename(self.pod, word) for word in argv],
             env={name: await self.node.rename(self.pod, value) for name, value in env.items()},
             cwd=spec.get("workingDir") or str(work),
             log=log,
-            binds=self._binds(spec, env),
+            binds=tools + self._binds(spec, env),
             scratch=scratch,
         )
 

@@ -80,6 +80,8 @@ class Place(Protocol):
 
     separate: bool
     """Whether pods have names, mounts and all ports to themselves."""
+    root: bool
+    """Whether processes may become any user of this machine, as sshd does."""
 
     async def open(self) -> None:
         """Raises SandboxError."""

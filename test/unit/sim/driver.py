@@ -22,6 +22,7 @@ from ascendop.sim.logfolder import LogFolder
 from ascendop.sim.loopback import Loopback
 from ascendop.sim.netns import Machine
 from ascendop.sim.processes import write_in_place
+from ascendop.sim.remote_shell import RemoteShell
 from ascendop.sim.runner import Node, PodRunner
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -131,6 +132,7 @@ class Driver:
             write_status=self._write,
             rename=self._rename,
             base_env={"PATH": PATH},
+            shell=RemoteShell(self.root / "remote-shell", "a token", sshd=False),
             restart=self.restart,
         )
 

@@ -118,6 +118,7 @@ async def cluster(kind, root, nodes="2x8"):
         root=root,
         wall=wall,
         place=make_place(kind),
+        token="a token",
         nodes=[parse_nodes(nodes)],
         restart=Backoff(0.1, 0.2),
     )
@@ -264,7 +265,7 @@ async def main():
     server = ApiServer(wall=wall, rng=Random(1))
     client = Client(SimTransport(server), rng=Random(1))
     place = Machine(user=sys.argv[2] == "user")
-    node = LocalNode(client, root=Path(sys.argv[1]), wall=wall, place=place)
+    node = LocalNode(client, root=Path(sys.argv[1]), wall=wall, place=place, token="t")
     async with asyncio.TaskGroup() as group:
         group.create_task(node.run())
         await node.ready.wait()
@@ -353,6 +354,7 @@ async def test_without_namespaces_one_sentence_warns(monkeypatch):
         ("webb my-web web-1 web.other", "webb my-web web-1 web.other"),
         ("10.96.0.10:8118", "127.77.0.1:8118"),
         ("10.96.0.101", "10.96.0.101"),
+        ("cat /opt/web/x /web", "cat /opt/web/x /web"),
     ],
 )
 def test_names_that_stand_alone_become_addresses(text, want):
