@@ -150,13 +150,14 @@ class Rendering:
         except InvalidJobError as error:
             raise UsageError("\n".join(f"{where}: {p}" for p in error.problems)) from error
         self.warnings += _warnings(where, passes)
-        return [
-            write.object
-            for plan in passes
-            for step in plan.steps
-            for write in step.writes
-            if isinstance(write, Create | Apply)
-        ]
+        writes = (write for plan in passes for step in plan.steps for write in step.writes)
+        made: dict[tuple[str, str], Object] = {}
+        for write in writes:
+            if isinstance(write, Create | Apply):
+                # Made once: a later pass has not heard of the pods of an earlier one.
+                meta = write.object["metadata"]
+                made.setdefault((str(write.object["kind"]), str(meta["name"])), write.object)
+        return list(made.values())
 
     def _row(self, obj: Object) -> JobRow:
         metadata = obj["metadata"]

@@ -6,6 +6,7 @@
 import io
 import json
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,6 +14,9 @@ import yaml
 from ascendop.cli.main import main
 
 from .. import make  # noqa: TID252  the standard library has a package called test
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.fixture
@@ -40,6 +44,13 @@ def test_everything_is_printed_in_the_order_in_which_it_is_made(typed):
         ("PodGroup", "j-JOB_UID"), ("Service", "j-master-0"),
         ("Pod", "j-master-0"), ("Pod", "j-worker-0"), ("Pod", "j-worker-1"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.rglob("*.yaml")), ids=lambda path: path.stem)
+def test_each_object_is_printed_once(typed, example):
+    code, out, _ = typed(str(example))
+    made = [(o["kind"], o["metadata"]["name"]) for o in yaml.safe_load_all(out)]
+    assert code == 0 and len(made) == len(set(made)) >= 2
 
 
 def test_what_only_a_server_knows_is_a_placeholder(typed):
