@@ -102,6 +102,9 @@ class Settings(BaseModel):
     file at once and not within a minute."""
     mpi_whole_requests: bool = False
     """Whether minResources of an MPIJob's gang count init containers, side-cars, overhead, too."""
+    mpi_discover_slots: bool = False
+    """Whether discover_hosts.sh of an MPIJob says host:slots, workers by their numbers, as elastic
+    Horovod reads it; the host alone, workers by name, when not."""
     mpi_strict_parity: bool = False
     """Whether an MPIJob gets only what mpi-operator makes, without our additions."""
     cluster_domain: str = ""

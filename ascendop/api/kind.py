@@ -176,6 +176,8 @@ class Launch(Generic[S]):
     """How the metrics of the original operator begin, and what it calls its jobs there."""
     waits: Callable[[JobView[S]], bool]
     """The launcher is made, or let go on, only when all others are ready."""
+    overridden: Callable[[JobView[S], Place], str]
+    """What of its template does not count, in a sentence; empty when all does."""
 
 
 def no_problems(_row: JobRow, _spec: S, _replicas: Mapping[str, ReplicaSpec]) -> Sequence[Problem]:

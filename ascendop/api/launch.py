@@ -34,6 +34,8 @@ class Place:
     """The launcher's pod is annotated when its hosts change: kubelet then looks at once."""
     whole_requests: bool = False
     """A gang asks for all that its pods need, their start, side-cars and overhead included."""
+    discovers_slots: bool = False
+    """The script that finds running workers names them by their numbers, with their slots."""
     strict: bool = False
     """Only what the original makes, without what we add to it."""
 

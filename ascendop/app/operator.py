@@ -157,6 +157,7 @@ class Operator:
                 apart_on_host_network=settings.mpi_spread_host_network,
                 pokes_launcher=settings.mpi_poke_launcher,
                 whole_requests=settings.mpi_whole_requests,
+                discovers_slots=settings.mpi_discover_slots,
                 strict=settings.mpi_strict_parity,
             ),
         )

@@ -94,7 +94,12 @@ def _config(job: Job, place: Place, seen: Seen) -> Object:
             f"{host(job, name, place)}{between}{job.spec.slots}\n" for name in first + workers(job)
         ),
     )
-    found = "".join(f"echo {host(job, name, place)}\n" for name in (*first, *seen.running))
+    running, slots = seen.running, ""
+    if place.discovers_slots:
+        # By their numbers: of names that differ in these alone, the shorter ones come first.
+        running = tuple(sorted(running, key=lambda name: (len(name), name)))
+        slots = f":{job.spec.slots}"
+    found = "".join(f"echo {host(job, name, place)}{slots}\n" for name in (*first, *running))
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -36,6 +36,8 @@ CONFIG_VOLUME: Final = "mpi-job-config"
 CONFIG_PATH: Final = "/etc/mpi"
 GANG_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 """How the coscheduling plug-in knows the pods of a PodGroup."""
+_GPUS: Final = "nvidia.com/"
+_GPUS_SEEN: Final = "NVIDIA_VISIBLE_DEVICES"
 _HOSTS: Final = f"{CONFIG_PATH}/{HOST_FILE}"
 _RETRIES: Final = "-o ConnectionAttempts=10"
 _OWNER_ONLY: Final = 0o600
@@ -203,10 +205,43 @@ def _launcher_env(job: Job, replica: ReplicaSpec, place: Place) -> list[Object]:
         # Beyond the contract, so what the template says counts.
         theirs = names_of(replica.containers[0].get("env") or ())
         found += without(_newer_env(job), theirs)
-    if not job.spec.launches_as_worker:
+    if blanks_gpus(job, replica, place):
         # So that the launcher, which computes nothing, does not see the accelerators of a node.
-        found += [{"name": "NVIDIA_VISIBLE_DEVICES"}, {"name": "NVIDIA_DRIVER_CAPABILITIES"}]
+        found += [{"name": _GPUS_SEEN}, {"name": "NVIDIA_DRIVER_CAPABILITIES"}]
     return found
+
+
+def blanks_gpus(job: Job, replica: ReplicaSpec, place: Place) -> bool:
+    """Whether the launcher is kept from the GPUs of its node: not where it asks for some.
+
+    Source:  mpijob.md 3.5, field-reports.md FR-042.
+    """
+    if job.spec.launches_as_worker:
+        return False
+    wants = (
+        name
+        for container in replica.containers
+        for amounts in (container.get("resources") or {}).values()
+        if isinstance(amounts, dict)
+        for name in amounts
+    )
+    return place.strict or not any(name.startswith(_GPUS) for name in wants)
+
+
+def overridden(job: Job, place: Place) -> str:
+    """What of the launcher's template does not count, in a sentence; empty when all does.
+
+    Source:  field-reports.md FR-042.
+    """
+    replica = job.replicas[LAUNCHER]
+    env = replica.containers[0].get("env") or ()
+    theirs: Object = next((e for e in env if e.get("name") == _GPUS_SEEN), {})
+    if place.strict or not (theirs.get("value") and blanks_gpus(job, replica, place)):
+        return ""
+    return (
+        f"{_GPUS_SEEN}={theirs['value']} of the launcher does not count, since it asks for no GPU: "
+        f"request {_GPUS}gpu, or set runLauncherAsWorker"
+    )
 
 
 def _peers_env(job: Job) -> list[Object]:

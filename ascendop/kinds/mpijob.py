@@ -16,7 +16,7 @@ from ascendop.api.mpi import LAUNCHER, WHEN_READY, WORKER, MPIJobSpec
 from ascendop.builder import labels as keys
 from ascendop.builder.env import value
 from ascendop.builder.mpi import launcher_name, pod_selector, shared_objects
-from ascendop.builder.mpi_pods import launcher_job, worker_pod
+from ascendop.builder.mpi_pods import launcher_job, overridden, worker_pod
 from ascendop.builder.mpi_rules import REASON, mpi_problems
 
 Job = JobView[MPIJobSpec]
@@ -73,6 +73,7 @@ KIND = JobKind(
         pod=worker_pod,
         shared=shared_objects,
         metrics=("mpi_operator", "MPI"),
+        overridden=overridden,
         waits=lambda job: job.spec.creation == WHEN_READY and WORKER in job.replicas,
     ),
 )

@@ -328,6 +328,9 @@ class Said:
             text = "Restart policy in pod template overridden by restart policy in replica spec"
             reason = self.s.kind.words.restart_policy_event
             yield EventNote("Warning", reason, text, "Validate")
+        text = self.launch.overridden(self.job, self.s.world.place) if _made(done) else ""
+        if text:
+            yield EventNote("Warning", "EnvironmentOverridden", text, "Validate")
 
 
 def _count(pods: Collection[PodView]) -> Counts:

@@ -15,7 +15,6 @@ from ascendop.cli.main import main
 
 from .. import make  # noqa: TID252  the standard library has a package called test
 
-
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 

@@ -391,13 +391,23 @@ def test_c34_host_lines_of_the_other_implementations(implementation):
     assert hosts(obj, Place("cluster.local")) == "mpi-worker-0.mpi.bar.svc.cluster.local:1\n"
 
 
-def script(obj, *running):
+def script(obj, *running, place=NOWHERE):
     (found,) = [
         shared.object
-        for shared in mpi.KIND.launch.shared(mpi.seen(obj).job, NOWHERE, Seen(tuple(running)))
+        for shared in mpi.KIND.launch.shared(mpi.seen(obj).job, place, Seen(tuple(running)))
         if shared.object["kind"] == "ConfigMap"
     ]
     return found["data"]["discover_hosts.sh"]
+
+
+def test_the_script_can_say_slots_and_count_by_number():
+    """field-reports:FR-054: as elastic Horovod reads it."""
+    obj = mpi.job("j", 12, slotsPerWorker=2, runLauncherAsWorker=True)
+    running = sorted(f"j-worker-{i}" for i in range(12) if i != 3)
+    assert running[1:3] == ["j-worker-1", "j-worker-10"]  # as the original has them
+    hosts = ["j-launcher", *(f"j-worker-{i}" for i in range(12) if i != 3)]
+    want = "".join(f"echo {name}.j.bar.svc:2\n" for name in hosts)
+    assert script(obj, *running, place=Place(discovers_slots=True)) == f"#!/bin/sh\n{want}"
 
 
 def test_c35_the_script_names_who_runs():

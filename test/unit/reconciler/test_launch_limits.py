@@ -45,6 +45,50 @@ def waiting(*pods, **fields):
     return mpi.seen(obj, *pods, **{"status": status(), **fields})
 
 
+# ── GPUs on the launcher ──
+
+
+def gpus(*env, **spec):
+    """A job whose launcher has this environment, and requests what is said."""
+    amount = {"resources": spec.pop("resources")} if "resources" in spec else {}
+    launcher = {"template": mpi.template({**mpi.PLAIN, "env": list(env), **amount})}
+    return mpi.job(workers=1, launcher=launcher, **spec)
+
+
+def blanked(obj, place=NOWHERE):
+    """Whether the launcher is kept from GPUs, and what is told of that."""
+    plan, found = mpi.decided(mpi.seen(obj, shared={}, place=place))
+    (job,) = (w.object for s in plan.steps for w in s.writes if w.object["kind"] == "Job")
+    env = job["spec"]["template"]["spec"]["containers"][0]["env"]
+    last = {entry["name"]: entry.get("value", "") for entry in env}
+    told = [text for _, reason, text in mpi.told(found) if reason == "EnvironmentOverridden"]
+    return last.get(MINE["name"]), told
+
+
+MINE = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+ONE_GPU = {"limits": {"nvidia.com/gpu": "1"}}
+
+
+def test_a_launcher_that_asks_for_gpus_sees_them():
+    """field-reports:FR-042"""
+    assert blanked(gpus()) == ("", [])
+    assert blanked(gpus(resources={"limits": {"cpu": "1"}})) == ("", [])
+    assert blanked(gpus(resources=ONE_GPU)) == (None, [])
+    assert blanked(gpus(MINE, resources=ONE_GPU)) == ("all", [])
+    assert blanked(gpus(MINE, runLauncherAsWorker=True)) == ("all", [])
+    assert blanked(gpus(MINE, resources=ONE_GPU), STRICT) == ("", [])
+
+
+def test_who_is_not_heard_is_told():
+    """field-reports:FR-042"""
+    text = (
+        "NVIDIA_VISIBLE_DEVICES=all of the launcher does not count, since it asks for no GPU: "
+        "request nvidia.com/gpu, or set runLauncherAsWorker"
+    )
+    assert blanked(gpus(MINE)) == ("", [text])
+    assert blanked(gpus(MINE), STRICT) == ("", [])
+
+
 # ── how long a job may take to start ──
 
 
