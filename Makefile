@@ -67,6 +67,8 @@ node-test: $(READY) tools ## Jobs in real containers, on a node that is started 
 	NODES=required $(PYTEST) -m "not long" test/e2e/test_real_*.py
 bench: $(READY) tools ## Pods per second beside a bare loader, on a real control plane
 	$(RUN) hack.bench
+bench-peers: $(READY) tools ## The same beside mpi-operator and training-operator, built for it
+	$(RUN) hack.bench --peers
 tools: $(READY) ## The control-plane binaries, built once into a cache outside the tree
 	@$(RUN) hack.tools build >/dev/null
 image: ## The container image
@@ -78,4 +80,4 @@ $(READY): pyproject.toml constraints.txt
 	@python=$$(hack/pythons.sh main) && hack/venv.sh .venv "$$python"
 
 PHONY_DEMOS := demo demo-jax demo-mindspore demo-mpi
-.PHONY: help $(PHONY_DEMOS) test test-long setup check unit e2e fix generate golden verify lock simulate simulate-many cluster node-up node-down node-test bench tools image clean
+.PHONY: help $(PHONY_DEMOS) test test-long setup check unit e2e fix generate golden verify lock simulate simulate-many cluster node-up node-down node-test bench bench-peers tools image clean

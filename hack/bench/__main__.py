@@ -5,6 +5,7 @@
 
     make bench                              200 jobs of 5 pods, one of 1,000; three runs of each
     BENCH_JOBS=20 BENCH_PODS=50 make bench  smaller, to see that it works; the page is not written
+    make bench-peers                        beside mpi-operator and training-operator, in turn
 
 Then pods that fail and are replaced (BENCH_FAILURES), a large RankTable, and the operator over a
 crowd of other jobs' pods (BENCH_CACHED), in the simulator.
@@ -23,6 +24,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import orjson
@@ -33,7 +35,9 @@ from hack.admin import RefusedError
 from hack.bench import cached
 from hack.bench.audit import POLICY
 from hack.bench.cached import Cost
-from hack.bench.measure import Place, Run, operator_run, raw_run
+from hack.bench.kinds import MPIJOB, PYTORCHJOB
+from hack.bench.measure import Peer, Place, Run, operator_run, raw_run
+from hack.bench.peers import mpi_operator, training_operator
 from hack.bench.ranks import table_run
 from hack.bench.raw import Extras
 from hack.bench.report import Further, Measured, Report, page, table
@@ -44,6 +48,8 @@ from hack.controlplane import OPEN, ROOT, ControlPlane
 from hack.process import ProcessError
 
 PAGE = ROOT / "docs" / "reference" / "performance.md"
+PEERS_PAGE = ROOT / "docs" / "reference" / "beside-others.md"
+PEERS = {MPIJOB: mpi_operator, PYTORCHJOB: training_operator}
 FULL = {
     "BENCH_JOBS": 200,
     "BENCH_PODS": 1000,
@@ -51,6 +57,7 @@ FULL = {
     "BENCH_FAILURES": 50,
     "BENCH_CACHED": 100_000,
 }
+BEGAN_S = time.perf_counter()
 CACHED_FIRST = (1_000, 11_000)
 """Pods in the cache, between which memory is compared; BENCH_CACHED is the third."""
 FORESEEN = (BenchError, ProcessError, RefusedError, TimeoutError, tools.ToolError)
@@ -58,12 +65,13 @@ GUESSED_STATUSES = 2  # of a job until its last pod exists; for --raw-only
 
 
 def _say(line: str) -> None:
-    print(f"bench: {line}", file=sys.stderr, flush=True)
+    print(f"bench, {time.perf_counter() - BEGAN_S:4.0f} s: {line}", file=sys.stderr, flush=True)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--raw-only", action="store_true", help="measure the loader alone")
+    parser.add_argument("--peers", action="store_true", help="beside the operators of others")
     parser.add_argument("--profile", type=Path, metavar="DIR", help="one profiled run of each")
     parser.add_argument("--dir", type=Path, help="keep logs there")
     return parser.parse_args()
@@ -95,11 +103,20 @@ def _place(plane: ControlPlane, folder: Path, log: Path) -> Place:
     return Place(plane, folder, log, token, _say)
 
 
-async def _pairs(place: Place, shape: Shape, name: str, runs: int, *, raw_only: bool) -> Measured:
-    """A B A B: the operator, then raw with as many writes."""
+async def _in_turn(
+    place: Place,
+    shape: Shape,
+    name: str,
+    runs: int,
+    *,
+    raw_only: bool = False,
+    peer: Peer | None = None,
+) -> Measured:
+    """A B A B: the operator, then raw with as many writes, then a peer."""
     rendered = await asyncio.to_thread(render, shape)
     operated: list[Run] = []
     raw: list[Run] = []
+    peers: list[Run] = []
     for number in range(1, runs + 1):
         extras = Extras(GUESSED_STATUSES * shape.jobs, shape.jobs)
         if not raw_only:
@@ -112,7 +129,11 @@ async def _pairs(place: Place, shape: Shape, name: str, runs: int, *, raw_only: 
             _say(f"{shape}: operator {found.pods_per_s:.0f} pods/s, {extras}")
         raw.append(await raw_run(place, f"{name}-{number}-raw", shape, rendered, extras))
         _say(f"{shape}: raw {raw[-1].pods_per_s:.0f} pods/s")
-    return Measured(shape, operated, raw)
+        if peer is not None:
+            found = await operator_run(place, f"{name}-{number}-peer", shape, rendered, peer=peer)
+            peers.append(found)
+            _say(f"{shape}: peer {found.pods_per_s:.0f} pods/s")
+    return Measured(shape, operated, raw, peers)
 
 
 def _bare_ms(place: Place, rendered: Rendered, count: int, number: int) -> float:
@@ -139,6 +160,8 @@ async def _measure(place: Place, *, raw_only: bool) -> Report:
     shapes = {
         "many": Shape(_size("BENCH_JOBS"), PODS_PER_JOB),
         "large": Shape(1, _size("BENCH_PODS")),
+        "mpi-many": Shape(_size("BENCH_JOBS"), PODS_PER_JOB, MPIJOB),
+        "mpi-large": Shape(1, _size("BENCH_PODS"), MPIJOB),
     }
     rendered = await asyncio.to_thread(render, shapes["many"])
     bare_ms = [
@@ -147,10 +170,28 @@ async def _measure(place: Place, *, raw_only: bool) -> Report:
     ]
     _say(f"bare client: {', '.join(f'{ms:.2f}' for ms in bare_ms)} ms for each pod")
     measured = [
-        await _pairs(place, shape, name, runs, raw_only=raw_only) for name, shape in shapes.items()
+        await _in_turn(place, shape, name, runs, raw_only=raw_only)
+        for name, shape in shapes.items()
     ]
     further = None if raw_only else await _further(place, shapes["large"], rendered)
     return Report(measured, bare_ms, load, further)
+
+
+async def _measure_peers(place: Place) -> Report:
+    runs, load = _size("BENCH_RUNS"), os.getloadavg()[0]
+    jobs, pods = _size("BENCH_JOBS"), _size("BENCH_PODS")
+    return Report(
+        [
+            await _in_turn(place, shape, f"{kind.plural}-{name}", runs, peer=peer)
+            for kind, peer in PEERS.items()
+            for name, shape in {
+                "many": Shape(jobs, PODS_PER_JOB, kind),
+                "large": Shape(1, pods, kind),
+            }.items()
+        ],
+        [],
+        load,
+    )
 
 
 async def _further(place: Place, large: Shape, rendered: Rendered) -> Further:
@@ -189,11 +230,15 @@ def _run(folder: Path, arguments: argparse.Namespace) -> None:
             arguments.profile.mkdir(parents=True, exist_ok=True)
             runner.run(_profile(place, arguments.profile))
             return
-        report = runner.run(_measure(place, raw_only=arguments.raw_only))
+        if arguments.peers:
+            report, file, title = runner.run(_measure_peers(place)), PEERS_PAGE, "peers.md"
+        else:
+            report = runner.run(_measure(place, raw_only=arguments.raw_only))
+            file, title = PAGE, "performance.md"
     print(table(report))
     if not arguments.raw_only and all(_size(name) == full for name, full in FULL.items()):
-        PAGE.parent.mkdir(parents=True, exist_ok=True)
-        PAGE.write_text(page(report))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(page(report, title))
 
 
 def _first(error: BaseException) -> BaseException:

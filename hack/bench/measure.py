@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +18,9 @@ import orjson
 from hack.admin import wait_for
 from hack.bench.audit import AuditLog, Write, counted
 from hack.bench.operator import BenchedOperator
+from hack.bench.peers import BenchedPeer
 from hack.bench.raw import Extras, Loader
-from hack.bench.shape import JOBS, Rendered, Shape
+from hack.bench.shape import Rendered, Shape
 from hack.bench.usage import Usage
 from hack.bench.wire import MERGE, BenchError, Wire, all_of
 from hack.controlplane import ControlPlane
@@ -32,10 +33,14 @@ STILL_S: Final = 60.0
 """Without a new pod for so long, a run has failed."""
 EVENTS_S: Final = 65.0
 """Events come at 20 a second, long after what they tell of."""
+LAUNCHERS: Final = "training.kubeflow.org/job-role=launcher"
+QUIET_S: Final = 30.0
 STARTS_S: Final = 1.0
 """From a pod's creation until it runs, where its image is there already."""
 _POLL_S: Final = 0.05
 _SLOW_POLL_S: Final = 0.5
+Peer = Callable[[ControlPlane, Path, str], BenchedPeer]
+"""Makes one, with a folder and a name for its log."""
 RUNNING: Final = orjson.dumps({
     "status": {
         "phase": "Running",
@@ -75,6 +80,8 @@ class Run:
     refused: int = 0
     events: int = 0
     """In all, those included that came after everything was running."""
+    still: int | None = None
+    """Writes but of the lease in QUIET_S, when everything ran and nothing happened any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +116,10 @@ async def raw_run(
     """The loader alone, with as many status and event writes as the operator made."""
     with place.namespace(namespace) as audit:
         async with place.wire() as wire, place.wire() as nodes:
-            loader = Loader(wire, rendered, namespace)
+            loader = Loader(wire, shape, rendered, namespace)
             async with asyncio.TaskGroup() as group:
-                group.create_task(loader.everything(shape, extras))
-                group.create_task(pods_run(audit, shape.pods, nodes, namespace))
+                group.create_task(loader.everything(extras))
+                group.create_task(pods_run(audit, shape, nodes, namespace))
         return Run(shape.pods / audit.span_s(), extras)
 
 
@@ -124,23 +131,35 @@ async def operator_run(
     *,
     wait_for_events: bool = False,
     profile: Path | None = None,
+    peer: Peer | None = None,
 ) -> Run:
-    """The loader makes the jobs and lets the pods run, the operator does the rest."""
-    operator = BenchedOperator(place.plane, place.folder, namespace, profile=profile)
+    """The loader makes the jobs and lets the pods run, the operator does the rest.
+
+    peer:  whose place ours takes, and which takes ours here.
+    """
+    operator = (
+        BenchedOperator(place.plane, place.folder, namespace, profile=profile)
+        if peer is None
+        else peer(place.plane, place.folder, namespace)
+    )
     with place.namespace(namespace) as audit, operator:
         async with place.wire() as wire, place.wire() as nodes:
             before = operator.usage()
-            loader = Loader(wire, rendered, namespace)
+            loader = Loader(wire, shape, rendered, namespace)
             async with asyncio.TaskGroup() as group:
-                group.create_task(loader.jobs_alone(shape))
-                group.create_task(pods_run(audit, shape.pods, nodes, namespace))
+                group.create_task(loader.jobs_alone())
+                group.create_task(pods_run(audit, shape, nodes, namespace))
             await jobs_run(wire, namespace, shape)
             after = operator.usage()
         audit.read()
-        running = list(audit.writes)
+        running, still = list(audit.writes), None
         if wait_for_events:
             await _events_end(audit)
-        return _run(shape, audit, running, before, after)
+            seen = len(audit.writes)
+            await asyncio.sleep(QUIET_S)
+            audit.read()
+            still = sum(_by_operator(write) for write in audit.writes[seen:])
+        return replace(_run(shape, audit, running, before, after), still=still)
 
 
 def _run(
@@ -178,7 +197,7 @@ async def pods_exist(audit: AuditLog, wanted: int) -> None:
         pass
 
 
-async def pods_run(audit: AuditLog, wanted: int, wire: Wire, namespace: str) -> None:
+async def pods_run(audit: AuditLog, shape: Shape, wire: Wire, namespace: str) -> None:
     """The same, and each runs a moment after it was made, while others are still being made."""
 
     async def start(name: str) -> None:
@@ -186,8 +205,23 @@ async def pods_run(audit: AuditLog, wanted: int, wire: Wire, namespace: str) -> 
         await _let_run(wire, namespace, name)
 
     async with asyncio.TaskGroup() as group:
-        async for name in _pods(audit, wanted):
-            group.create_task(start(name))
+        if shape.launchers:
+            group.create_task(_launchers_run(wire, namespace, shape.launchers))
+        async for name in _pods(audit, shape.pods):
+            if name:
+                group.create_task(start(name))
+
+
+async def _launchers_run(wire: Wire, namespace: str, launchers: int) -> None:
+    """The audit log does not know what the server has called a pod that a Job made."""
+    path = f"/api/v1/namespaces/{namespace}/pods?labelSelector={LAUNCHERS}"
+    running: set[str] = set()
+    while len(running) < launchers:
+        await asyncio.sleep(STARTS_S)
+        listed = orjson.loads(await wire.send("GET", path))["items"]
+        names = {str(pod["metadata"]["name"]) for pod in listed} - running
+        await all_of(lambda name: _let_run(wire, namespace, name), names)
+        running |= names
 
 
 async def _pods(audit: AuditLog, wanted: int) -> AsyncIterator[str]:
@@ -221,7 +255,7 @@ async def _let_run(wire: Wire, namespace: str, name: str) -> None:
 
 async def jobs_run(wire: Wire, namespace: str, shape: Shape) -> None:
     """Until every job says that all its pods are active."""
-    path = JOBS.format(namespace=namespace)
+    path = shape.kind.jobs(namespace)
     loop = asyncio.get_running_loop()
     seen, seen_at = 0, loop.time()
     while True:

@@ -10,6 +10,8 @@ shipped they are held back by these, to 5 and 20 requests a second.
 from __future__ import annotations
 
 import base64
+import shutil
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -34,9 +36,12 @@ FOUND: Final = 200
 class BenchedPeer:
     """One replica for a `with` block, entered when it works: `works` is asked until it says so."""
 
-    def __init__(self, process: Process, works: Callable[[], bool]) -> None:
+    def __init__(
+        self, process: Process, works: Callable[[], bool], leaves: Path | None = None
+    ) -> None:
         self.process = process
         self._works = works
+        self._leaves = leaves
 
     def __enter__(self) -> Self:
         self.process.start()
@@ -49,6 +54,8 @@ class BenchedPeer:
 
     def __exit__(self, *_: object) -> None:
         self.process.stop()
+        if self._leaves is not None:
+            shutil.rmtree(self._leaves, ignore_errors=True)
 
     def usage(self) -> Usage:
         """What it has used so far. Raises ProcessError when it has ended."""
@@ -113,18 +120,18 @@ def training_operator(plane: ControlPlane, folder: Path, name: str) -> BenchedPe
         f"--health-probe-bind-address=127.0.0.1:{health}",
         f"--webhook-server-port={webhooks}",
     ]
-    # Certificates are looked for below the folder for temporary files.
-    process = Process(name, command, folder / f"{name}.log", {"TMPDIR": str(folder)})
+    served = Path(tempfile.gettempdir()) / "k8s-webhook-server"  # it cannot be told another one
 
     def works() -> bool:
-        _hand_over_certificates(plane, folder / "k8s-webhook-server" / "serving-certs")
+        _hand_over_certificates(plane, served / "serving-certs")
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{health}/readyz", timeout=5) as answer:
                 return bool(answer.status == FOUND)
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             return False
 
-    return BenchedPeer(process, works)
+    process = Process(name, command, folder / f"{name}.log", {})
+    return BenchedPeer(process, works, leaves=served)
 
 
 def _hand_over_certificates(plane: ControlPlane, served: Path) -> None:

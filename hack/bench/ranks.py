@@ -48,7 +48,7 @@ async def table_run(place: Place, namespace: str, shape: Shape, rendered: Render
         async with place.wire() as wire:
             await _config_map(wire, namespace, f"rings-config-{job}")
             await _config_map(wire, namespace, "once")
-            await Loader(wire, rendered, namespace).jobs_alone(shape)
+            await Loader(wire, shape, rendered, namespace).jobs_alone()
             await pods_exist(audit, shape.pods)
             await let_run(wire, namespace, shape, rendered)
             names = [pod.named(job, b"") for pod in rendered.pods]

@@ -12,7 +12,8 @@ from typing import Final
 
 import orjson
 
-from hack.bench.shape import JOBS, Rendered, Shape, Written
+from hack.bench.kinds import Benched
+from hack.bench.shape import Rendered, Shape, Written
 from hack.bench.wire import APPLY, MERGE, Wire, all_of
 
 EVENTS: Final = "/apis/events.k8s.io/v1/namespaces/{namespace}/events"
@@ -39,24 +40,26 @@ def _share(total: int, number: int, jobs: int) -> int:
 class Loader:
     """Makes what the operator would make of the jobs of a shape, in a namespace."""
 
-    def __init__(self, wire: Wire, rendered: Rendered, namespace: str) -> None:
+    def __init__(self, wire: Wire, shape: Shape, rendered: Rendered, namespace: str) -> None:
         self._wire = wire
+        self._shape = shape
         self._rendered = rendered
         self._namespace = namespace
-        self._jobs = JOBS.format(namespace=namespace)
+        self._kind: Benched = shape.kind
+        self._jobs = shape.kind.jobs(namespace)
 
-    async def jobs_alone(self, shape: Shape) -> None:
+    async def jobs_alone(self) -> None:
         """Only the jobs: the rest is the operator's."""
-        await all_of(self._job, shape.names())
+        await all_of(self._job, self._shape.names())
 
-    async def everything(self, shape: Shape, extras: Extras) -> None:
+    async def everything(self, extras: Extras) -> None:
         """Each job with all that belongs to it, the jobs side by side."""
 
         async def one(numbered: tuple[int, str]) -> None:
             number, name = numbered
-            await self._whole_job(name, extras.of_job(number, shape.jobs))
+            await self._whole_job(name, extras.of_job(number, self._shape.jobs))
 
-        await all_of(one, enumerate(shape.names()))
+        await all_of(one, enumerate(self._shape.names()))
 
     async def _job(self, name: str) -> bytes:
         body = self._rendered.job_of(self._namespace, name)
@@ -65,10 +68,12 @@ class Loader:
 
     async def _whole_job(self, name: str, extras: Extras) -> None:
         uid = await self._job(name)
-        group = self._rendered.group
-        collection, body = group.filled(self._namespace, name, uid, b"")
-        path = f"{collection}/{group.named(name, uid)}{_APPLIED}"
-        await self._wire.send("PATCH", path, body, APPLY)
+        for group in self._rendered.groups:
+            collection, body = group.filled(self._namespace, name, uid, b"")
+            path = f"{collection}/{group.named(name, uid)}{_APPLIED}"
+            await self._wire.send("PATCH", path, body, APPLY)
+        for shared in self._rendered.shared:
+            await self._post(shared, name, uid, b"")
         address = b""
         for service in self._rendered.services:
             answer = await self._post(service, name, uid, b"")
@@ -105,8 +110,8 @@ class Loader:
             "reportingController": "bench",
             "reportingInstance": "bench-0",
             "regarding": {
-                "apiVersion": "mindxdl.gitee.com/v1",
-                "kind": "AscendJob",
+                "apiVersion": self._kind.api_version,
+                "kind": self._kind.kind,
                 "name": job,
                 "namespace": self._namespace,
                 "uid": uid.decode(),

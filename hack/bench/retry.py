@@ -102,7 +102,7 @@ async def retry_run(place: Place, namespace: str, jobs: int) -> Delays:
     operator = BenchedOperator(place.plane, place.folder, namespace)
     with place.namespace(namespace) as audit, operator:
         async with place.wire() as wire:
-            await Loader(wire, rendered, namespace).jobs_alone(shape)
+            await Loader(wire, shape, rendered, namespace).jobs_alone()
             await pods_exist(audit, shape.pods)
             await let_run(wire, namespace, shape, rendered)
             await jobs_run(wire, namespace, shape)

@@ -39,10 +39,20 @@ def test_make_bench_measures_small_jobs_and_counts_one_write_for_each_object(tmp
         r"20 AscendJobs x 5 pods: status writes for each job until it runs *\| \d\.\d\d",
     ):
         assert re.search(row, done.stdout), done.stdout
+    assert re.search(
+        r"20 AscendJobs x 5 pods: writes in 30 s while .* nothing happens *\| 0 ", done.stdout
+    )
+    assert re.search(
+        r"20 MPIJobs x 5 pods: writes in 30 s while .* nothing happens *\| 0 ", done.stdout
+    )
     for verb, resource, count in (
         ("create", "pods", 100),
         ("create", "pods", 50),
         ("create", "services", 20),
         ("patch", "podgroups", 20),
+        ("create", "secrets", 20),
+        ("create", "jobs", 20),
+        ("create", "pods", 80),
+        ("create", "pods", 49),
     ):
         assert re.search(rf"\| {verb} *\| {resource} *\| {count} ", done.stdout), done.stdout

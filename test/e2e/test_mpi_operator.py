@@ -7,6 +7,9 @@ Both are told to lock the same namespace, so that they exclude each other, and t
 the same port, so that they are never started together here.
 """
 
+import os
+import re
+import subprocess
 import sys
 from contextlib import contextmanager
 
@@ -133,6 +136,27 @@ def test_a_job_that_mpi_operator_made_is_taken_over_and_given_back(run, job):
         (launcher,) = [pod for pod in job.pods if "-launcher-" in pod["metadata"]["name"]]
         job.tell("succeed", launcher["metadata"]["name"])
         job.wait("Succeeded")
+
+
+def test_bench_peers_measures_ours_and_theirs_in_turn(tmp_path):
+    """Here, since mpi-operator serves health at a port that only one can have."""
+    small = {"BENCH_JOBS": "4", "BENCH_PODS": "10", "BENCH_RUNS": "1"}
+    command = [sys.executable, "-m", "hack.bench", "--peers", f"--dir={tmp_path}"]
+    env = {**os.environ, **small}
+    done = subprocess.run(
+        command, cwd=ROOT, env=env, capture_output=True, text=True, check=False, timeout=900
+    )
+    assert done.returncode == 0, done.stderr
+    for shape, peer in (
+        ("4 MPIJobs x 5 pods", "mpi-operator 0.8.0"),
+        ("one MPIJob of 10 pods", "mpi-operator 0.8.0"),
+        ("4 PyTorchJobs x 5 pods", "training-operator 1.9.4"),
+        ("one PyTorchJob of 10 pods", "training-operator 1.9.4"),
+    ):
+        for what, unit in (("pods/s", ""), ("CPU per pod", " ms"), ("resident", " MB")):
+            figure = rf"\| [\d.]+{unit} .*"
+            row = rf"\| {shape}: {what}, beside {peer} *{figure}{figure}\| [\d.]+ "
+            assert re.search(row, done.stdout), done.stdout
 
 
 def test_a_job_that_ours_made_is_finished_by_mpi_operator(run, job):
