@@ -33,6 +33,7 @@ from typing import TypedDict
 STDIN, STDOUT, STDERR, EXIT = range(4)
 HEAD = struct.Struct(">BI")
 CHUNK = 1 << 16
+LONGEST = 1 << 24  # command
 
 
 class Settings(TypedDict):
@@ -67,7 +68,7 @@ async def serve(said: Settings, port: int) -> None:
             await converse(reader, writer, said["token"])
         writer.close()
 
-    async with await asyncio.start_server(answer, said["address"], port) as server:
+    async with await asyncio.start_server(answer, said["address"], port, limit=LONGEST) as server:
         announce(said, port)
         await server.serve_forever()
 
@@ -84,7 +85,7 @@ def announce(said: Settings, port: int) -> None:
 
 async def converse(reader: StreamReader, writer: StreamWriter, token: str) -> None:
     asked = json.loads(await reader.readline() or "{}")
-    if not hmac.compare_digest(str(asked.get("token")), token):
+    if not hmac.compare_digest(str(asked.get("token")).encode(), token.encode()):
         return
     process = await asyncio.create_subprocess_exec(
         "/bin/sh",

@@ -83,6 +83,14 @@ async def test_input_output_and_end_are_those_of_the_command(kind, tmp_path, ask
 
 @pytest.mark.real_time
 @HERE
+async def test_a_command_may_be_long(kind, tmp_path):
+    async with driver(kind, tmp_path) as d:
+        line = f'ssh -o ConnectionAttempts=9 {WORKER} ": $(printf %0100000d 7); echo done"'
+        assert await launch(d, line, worker()) == ("done\n", 0)
+
+
+@pytest.mark.real_time
+@HERE
 async def test_without_a_command_the_shell_reads_what_is_sent(kind, tmp_path):
     async with driver(kind, tmp_path) as d:
         line = f"echo 'echo $((6*7))' | ssh -o ConnectionAttempts=9 {WORKER}"
@@ -146,9 +154,11 @@ async def test_who_does_not_know_the_token_is_not_served(tmp_path):
             address = tmp_path / "remote-shell" / "ml" / WORKER
             await d.until(address.exists)
             host, port = address.read_text().split()
-            for first in (b'{"token": "another", "command": "echo in"}\n', b"\n", b"[]\n", b"?\n"):
+            tokens = ('"another"', '"\\u00e9"', "7")
+            calls = [f'{{"token": {token}, "command": "echo in"}}' for token in tokens]
+            for first in (*calls, "", "[]", "?"):
                 reader, writer = await asyncio.open_connection(host, int(port))
-                writer.write(first)
+                writer.write(f"{first}\n".encode())
                 assert await reader.read() == b""
                 writer.close()
             runner.stopping.set()
