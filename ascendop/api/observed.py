@@ -15,6 +15,15 @@ Pairs = tuple[tuple[str, str], ...]
 """A string map that cannot be changed, in the order of the wire."""
 
 
+class Failed(msgspec.Struct, frozen=True, gc=False):
+    """How a container failed."""
+
+    exit_code: int
+    reason: str
+    said: str
+    """The last of its termination message."""
+
+
 class ContainerView(msgspec.Struct, frozen=True, gc=False):
     """The status of one container."""
 
@@ -30,6 +39,8 @@ class ContainerView(msgspec.Struct, frozen=True, gc=False):
     """RFC 3339, when terminated."""
     said: str = ""
     """The last of its termination message, when it failed."""
+    before: Failed | None = None
+    """The last time that it was restarted in place."""
 
 
 class PodView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -188,6 +199,8 @@ class LauncherView(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     node_selector: tuple[str, ...] = ()
     node_affinity: bool = False
     """It has one."""
+    program: str = ""
+    """See builder.content; empty where nobody has looked."""
 
 
 class SharedView(msgspec.Struct, frozen=True, gc=False, kw_only=True):

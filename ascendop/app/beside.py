@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from ascendop.api.observed import GroupView, LauncherView, SharedView
+from ascendop.api.observed import GroupView, LauncherView, PodView, SharedView
 from ascendop.gang.launched import groups_of
 from ascendop.informer import launch_rows
 from ascendop.informer.change import Change
@@ -60,6 +60,10 @@ class Beside:
     ended: dict[str, LauncherView] = field(default_factory=dict)
     """The last that was seen of Jobs that had ended when they went, by uid of their owner."""
 
+    gone: dict[str, PodView] = field(default_factory=dict)
+    """The last that was seen of a launcher's last pod that is gone, by uid of its Job, which tells
+    only that it has failed once too often."""
+
     is_ours: Callable[[LauncherView], bool] = lambda _job: False
     """Whether the job that owns a Job is there, and of a kind of ours."""
 
@@ -86,8 +90,28 @@ class Beside:
         It is forgotten with the job; one that went before its Job leaves nothing to be told.
         """
         old = change.old
-        if change.new is None and old is not None and old.end and self.is_ours(old):
+        if change.new is not None or old is None:
+            return
+        if old.end and self.is_ours(old):
+            self.forget(old.owner_uid)
             self.ended[old.owner_uid] = old
+        else:
+            self.gone.pop(old.uid, None)
+
+    def pod_changed(self, change: Change[PodView]) -> None:
+        """Keep how a launcher's pod ended: one that restarts in place goes before its Job ends."""
+        old = change.old
+        if change.new is not None or old is None or old.owner_kind != BATCH_JOBS.kind:
+            return
+        job = self.launcher_of(old)
+        if job is not old and self.is_ours(job):
+            self.gone[job.uid] = old
+
+    def forget(self, owner_uid: str) -> None:
+        """Nobody will ask any more for what the job with this uid had."""
+        ended = self.ended.pop(owner_uid, None)
+        if ended is not None:
+            self.gone.pop(ended.uid, None)
 
     def launcher_of(self, row: Any) -> Any:  # noqa: ANN401  a child
         """The Job of a launcher's pod, in the place of the pod; else the child itself.

@@ -198,6 +198,7 @@ class Mirror:
             room=self._room_now,
             launchers=self.beside.jobs,
             launchers_ended=self.beside.ended,
+            launchers_gone=self.beside.gone,
             shared=self.beside.stores,
             launched_known=lambda: self.beside.known,
             launched_groups=self.beside.groups.store if self.beside.groups else None,
@@ -238,6 +239,8 @@ class Mirror:
     def _listen(self) -> None:
         for children in self._children:
             children.handle(self._child_changed)
+        if self.beside.launchers is not None:
+            self.pods.handle(self.beside.pod_changed)
         self.groups.handle(self._peer_changed)
         for name, informer in self.jobs.items():
             informer.handle(self._job_handler(name))

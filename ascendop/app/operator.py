@@ -285,7 +285,7 @@ class Operator:
     def _job_is_gone(self, key: Key, row: JobRow) -> None:
         self._gate.forget(key)
         self._observer.forget(row.uid)
-        self.mirror.beside.ended.pop(row.uid, None)
+        self.mirror.beside.forget(row.uid)
         self._gone.put_nowait(row)
         if self.workloads is not None:
             self.workloads.wake(key.namespace, key.name)

@@ -1,13 +1,14 @@
 # SPDX-FileCopyrightText: The ascendop authors
 # SPDX-License-Identifier: Apache-2.0
 
-"""What of a shared object is kept as it should be, as a short text that is equal if that is."""
+"""What of an object is kept or told of, as a short text that is equal if that is."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ascendop.api.model import Object
 
@@ -20,6 +21,12 @@ def service_content(selector: Mapping[str, str] | None, *, not_ready: bool) -> s
 def data_content(data: Mapping[str, str] | None) -> str:
     """Of a ConfigMap."""
     return _digest(data or {})
+
+
+def program_content(containers: Iterable[Mapping[str, Any]]) -> str:
+    """Of the containers of a launcher: what they run. Neither server nor operator adds to that."""
+    keys = ("name", "image", "command", "args")
+    return _digest([[container.get(key) or None for key in keys] for container in containers])
 
 
 def content_of(obj: Object) -> str:

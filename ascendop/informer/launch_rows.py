@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ascendop.api.observed import LauncherView, SharedView
-from ascendop.builder.content import data_content, service_content
+from ascendop.builder.content import data_content, program_content, service_content
 from ascendop.informer.metadata import Meta, Owner
 from ascendop.informer.pool import Pool
 from ascendop.informer.represent import StructForm
@@ -33,7 +33,15 @@ class Affinity(Wire):
     node_affinity: dict[str, Any] | None = None
 
 
+class Container(Wire):
+    name: str = ""
+    image: str = ""
+    command: list[str] | None = None
+    args: list[str] | None = None
+
+
 class TemplateSpec(Wire):
+    containers: list[Container] | None = None
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
 
@@ -123,7 +131,12 @@ def launcher_row(job: BatchJob, pool: Pool) -> LauncherView:
         annotations=_names(marks.annotations, pool),
         node_selector=_names(pod.node_selector, pool),
         node_affinity=bool(pod.affinity and pod.affinity.node_affinity),
+        program=_program(pod) if owner.kind else "",
     )
+
+
+def _program(pod: TemplateSpec) -> str:
+    return program_content(msgspec.structs.asdict(one) for one in pod.containers or ())
 
 
 def _names(found: Mapping[str, str] | None, pool: Pool) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ import msgspec
 
 from ascendop.api.observed import (
     ContainerView,
+    Failed,
     GroupView,
     JobRow,
     NodeView,
@@ -75,6 +76,7 @@ class ContainerStatus(Wire):
     ready: bool = False
     restart_count: int = 0
     state: State | None = None
+    last_state: State | None = None
 
 
 class PodCondition(Wire):
@@ -281,7 +283,15 @@ def _container(found: ContainerStatus, pool: Pool) -> ContainerView:
         reason=pool(reason),
         finished=pool(finished),
         said=said,
+        before=_failed(found.last_state, pool) if found.last_state is not None else None,
     )
+
+
+def _failed(state: State, pool: Pool) -> Failed | None:
+    ended = state.terminated
+    if ended is None or not ended.exit_code:
+        return None
+    return Failed(ended.exit_code, pool(ended.reason), ended.message[-LAST_WORDS:])
 
 
 def _npus(container: Container) -> int:

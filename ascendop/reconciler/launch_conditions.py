@@ -14,7 +14,7 @@ from typing import Final
 
 from ascendop.api.job import Condition
 from ascendop.api.kind import PodSlot
-from ascendop.api.observed import PodView
+from ascendop.api.observed import ContainerView, Failed, PodView
 from ascendop.reconciler.snapshot import AnySnapshot
 from ascendop.reconciler.status import Conditions
 
@@ -79,19 +79,33 @@ def cut(text: str) -> str:
     return data[: LONGEST - 3].decode(errors="ignore") + "..."
 
 
-def last_words(pod: PodView, *, room: int) -> str:
+def last_words(pod: PodView, *, room: int, killed: bool = False) -> str:
     """How a container of a failed pod ended, and the end of what it had said, in so many bytes.
 
     What went wrong comes last, in logs and in what mpirun makes of them.
+
+    killed:  its containers were started once more in vain: what counts is how they failed before.
     """
-    failed = [c for c in pod.containers if c.state == "terminated" and c.exit_code != 0]
-    if not failed:
+    ended = [
+        (not last.said, container.finished, container.name, last)
+        for container in pod.containers
+        if (last := _failure_of(container, killed=killed)) is not None
+    ]
+    if not ended:
         return ""
-    first = min(failed, key=lambda c: (not c.said, c.finished))
+    _, _, name, first = min(ended, key=lambda found: found[:2])
     why = f" ({first.reason})" if first.reason else ""
-    how = f"container {first.name} exited with code {first.exit_code}{why}"
+    how = f"container {name} exited with code {first.exit_code}{why}"
     said = first.said.strip().encode()
     left = room - len(f"{how}: ".encode())
     if len(said) > left:
         said = b"..." + said[-max(left - 3, 1) :]
     return f"{how}: {said.decode(errors='ignore')}" if said else how
+
+
+def _failure_of(container: ContainerView, *, killed: bool) -> Failed | None:
+    if killed and container.before is not None:
+        return container.before
+    if container.state == "terminated" and container.exit_code != 0:
+        return Failed(container.exit_code, container.reason, container.said)
+    return None

@@ -18,6 +18,7 @@ from ascendop.api.model import Object
 from ascendop.api.observed import LauncherView, PodView
 from ascendop.apply.plan import Concluder, Conclusion, Create, Done, EventNote, Failure, Patch
 from ascendop.apply.refusals import CHILD_CONFLICT
+from ascendop.builder.content import program_content
 from ascendop.errors import InvalidJobError
 from ascendop.kube.resource import BATCH_JOBS
 from ascendop.reconciler.launch_conditions import (
@@ -37,6 +38,7 @@ from ascendop.reconciler.stalled import stalled_words
 from ascendop.reconciler.status import Conditions, with_conditions, with_message
 from ascendop.times import rfc3339
 
+KEPT: Final = "LauncherKept"
 _BACKOFF: Final = "BackoffLimitExceeded"
 
 
@@ -162,14 +164,21 @@ def _failure(s: AnySnapshot, launcher: LauncherView, otherwise: str) -> tuple[st
     """
     reason = launcher.reason or f"{s.kind.kind}Failed"
     text = launcher.message or otherwise
+    if reason != _BACKOFF:
+        return reason, text
+
+    room = LONGEST - len(f"{text}: ".encode())
     failed = [pod for pod in s.launched.pods if pod.phase == "Failed"]
-    if reason == _BACKOFF and failed:
+    if failed:
         last = max(failed, key=lambda pod: (pod.created, pod.name))
-        said = last.message
-        if not said and not s.world.place.strict:
-            said = last_words(last, room=LONGEST - len(f"{text}: ".encode()))
+        said = last.message or ("" if s.world.place.strict else last_words(last, room=room))
         return f"{reason}/{last.reason}", cut(f"{text}: {said}")
-    return reason, text
+    # One that was restarted in place, OnFailure, is gone before its Job says that it has failed.
+    gone = s.launched.gone
+    said = ""
+    if gone is not None and not s.world.place.strict:
+        said = last_words(gone, room=room, killed=True)
+    return reason, cut(f"{text}: {said}") if said else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,10 +321,27 @@ class Said:
         texts = [_words(self.s, failure)[1] for failure in done.failures if not failure.waits]
         pods = (*self._pods(), *self.s.launched.pods)
         stalled = "" if texts or self._sleeps else stalled_words(self.s, pods) or self._waits()
-        text = texts[0] if texts else stalled or created_words(self.s)[1]
+        kept = "" if texts or stalled else self._keeps()
+        text = texts[0] if texts else stalled or kept or created_words(self.s)[1]
         after = with_message(conditions, "Created", cut(text), self.s.now)
-        note = EventNote("Warning", NOT_STARTED, stalled, "Observe")
-        return after, (note,) if stalled and after != conditions else ()
+        note = EventNote("Warning", NOT_STARTED if stalled else KEPT, stalled or kept, "Observe")
+        return after, (note,) if (stalled or kept) and after != conditions else ()
+
+    def _keeps(self) -> str:
+        """An edit that the launcher does not follow, for nobody may change the template of a Job.
+
+        Source:  mpijob.md W-39.
+        """
+        launcher, job = self.s.launched.job, self.job
+        if launcher is None or not launcher.program or self.s.world.place.strict:
+            return ""
+        containers = job.replicas[self.launch.role].containers
+        if launcher.program == job.once("program", lambda: program_content(containers)):
+            return ""
+        return (
+            f"the launcher keeps the containers that Job {launcher.name} was made with: "
+            "delete that Job, and it is made anew from the template of now"
+        )
 
     def _waits(self) -> str:
         """What a launcher has waited for so long that it is worth a word."""

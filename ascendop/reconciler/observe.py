@@ -67,6 +67,7 @@ class Stores:
     launchers: Store[LauncherView] | None = None
     """Jobs of batch/v1; None where no kind has a launcher."""
     launchers_ended: Mapping[str, LauncherView] = field(default_factory=dict)
+    launchers_gone: Mapping[str, PodView] = field(default_factory=dict)
     """Those that had ended when they went, by uid of their owner."""
     shared: Mapping[str, Store[SharedView]] = field(default_factory=dict)
     """What pods of one job share, by kind."""
@@ -154,6 +155,7 @@ class Observer:
             known=stores.launched_known(),
             job=found,
             pods=tuple(stores.pods.by_index(OWNER, found.uid)) if found else (),
+            gone=stores.launchers_gone.get(found.uid) if found else None,
             shared=self._shared(kind, job) if isinstance(job, JobView) else {},
             alien_group=group is not None and group.owner_uid != row.uid,
         )

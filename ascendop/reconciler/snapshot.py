@@ -74,6 +74,8 @@ class Launched:
     """What has the name of the launcher's Job."""
     pods: tuple[PodView, ...] = ()
     """Of that Job."""
+    gone: PodView | None = None
+    """The last of its pods that is there no more, as it was last seen."""
     shared: Mapping[str, SharedView] = field(default_factory=dict)
     """By kind."""
     alien_group: bool = False

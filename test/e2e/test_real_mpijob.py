@@ -308,6 +308,23 @@ def test_a_rank_that_fails_gives_the_launcher_its_exit_code_and_the_job_its_last
     assert "rank 4: no space left for the mesh" in failed["message"]
 
 
+def says_its_last(asked):
+    (main,) = template_of(asked, "Launcher")["spec"]["containers"]
+    main["terminationMessagePolicy"] = "FallbackToLogsOnError"
+
+
+@pytest.mark.long
+def test_a_launcher_that_was_restarted_in_place_leaves_its_last_words_too(job):
+    """As any is unless told otherwise; its Job takes the pod away and then fails."""
+    limit = {"backoffLimit": 1}
+    made = job(run=mpirun(6, FAILS_ON_ONE), change=says_its_last, runPolicy=limit, **WHEN_READY)
+    failed = made.wait("Failed")
+    assert failed["reason"] == "BackoffLimitExceeded"
+    how = "Job has reached the specified backoff limit: container main exited with code 7 (Error): "
+    assert failed["message"].startswith(how)
+    assert "rank 4: no space left for the mesh" in failed["message"]
+
+
 # ------------------------------------------------------------ sleep and size
 @pytest.mark.long
 @pytest.mark.parametrize("policy", [WHEN_READY, AT_STARTUP], ids=["when-ready", "at-startup"])

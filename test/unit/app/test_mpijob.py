@@ -35,6 +35,7 @@ from ..town import NS  # noqa: TID252  likewise
 from ..wire import refuse, slow  # noqa: TID252  likewise
 from .mpitown import JOBS, mpi_town, running  # noqa: TID252  likewise
 
+ENDED_AT = "2026-01-01T00:00:00Z"
 MADE = [
     ("POST", "services"),
     ("POST", "configmaps"),
@@ -481,6 +482,72 @@ async def test_c45_w05_an_end_that_nobody_looked_at_in_time_counts(town, phase, 
         assert await town.hands.list(BATCH_JOBS, Scope(NS)) == []
         reasons = await town.reasons()
     assert reasons.count("MPIJobSucceeded") == (phase == "Succeeded")
+
+
+async def test_w39_a_launcher_that_keeps_its_template_is_told_of_until_its_job_is_made_anew(town):
+    """mpijob:W-39"""
+
+    async def created():
+        found = (await town.status())["conditions"]
+        return next(c["message"] for c in found if c["type"] == "Created")
+
+    async def image():
+        (job,) = await town.hands.list(BATCH_JOBS, Scope(NS))
+        return job["spec"]["template"]["spec"]["containers"][0]["image"]
+
+    async with running(town):
+        usual, made_with = await created(), await image()
+        found = await town.hands.get(JOBS, NS, "foo")
+        launcher = found["spec"]["mpiReplicaSpecs"]["Launcher"]
+        launcher["template"]["spec"]["containers"][0]["image"] = "another:2"
+        edit = {"spec": {"mpiReplicaSpecs": {"Launcher": launcher}}}
+        await town.hands.patch(JOBS, NS, "foo", edit)
+        await asyncio.sleep(5)
+        assert (await created()).startswith("the launcher keeps the containers that Job foo-laun")
+        assert await image() == made_with
+        await town.hands.delete(BATCH_JOBS, NS, "foo-launcher")
+        await asyncio.sleep(60)
+        assert (await created(), await image()) == (usual, "another:2")
+        assert (await town.reasons()).count("LauncherKept") == 1
+
+
+async def test_w44_the_last_words_of_a_launcher_that_is_gone_are_kept_until_its_job_has_failed(
+    town,
+):
+    """mpijob:W-44"""
+    operator = town.operator()
+    async with town.running(operator):
+        await town.make()
+        await town.until_all()
+        await town.kubelet("Running")
+        await town.until_job("Running", "foo")
+        (name,) = [name for name in await town.pods() if "launcher" in name]
+        ended = {"exitCode": 7, "reason": "Error", "message": "rank 4: no mesh"}
+        container = {
+            "name": "foo", "image": "i", "imageID": "", "ready": False, "restartCount": 3,
+            "state": {"terminated": ended},
+        }  # fmt: skip
+        await town.hands.patch(
+            PODS, NS, name, {"status": {"containerStatuses": [container]}}, subresource="status"
+        )
+        await town.hands.delete(PODS, NS, name, grace_s=0)
+        await asyncio.sleep(1)
+        (job,) = await town.hands.list(BATCH_JOBS, Scope(NS))
+        assert [pod.name for pod in operator.mirror.beside.gone.values()] == [name]
+        failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}
+        body = {
+            "status": {
+                "conditions": [{**failed, "message": "too often", "lastTransitionTime": ENDED_AT}]
+            }
+        }
+        await town.hands.patch(BATCH_JOBS, NS, job["metadata"]["name"], body, subresource="status")
+        await town.until_job("Failed", "foo")
+        condition = next(c for c in (await town.status())["conditions"] if c["type"] == "Failed")
+        said = condition["message"]
+        assert said == "too often: container foo exited with code 7 (Error): rank 4: no mesh"
+        await town.hands.delete(JOBS, NS, "foo")
+        await asyncio.sleep(60)
+        assert operator.mirror.beside.gone == {} == operator.mirror.beside.ended
 
 
 async def test_w15_the_ttl_takes_the_whole_job_where_the_operator_says_so(town):

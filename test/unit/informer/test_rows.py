@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascendop.api.observed import ContainerView
+from ascendop.api.observed import ContainerView, Failed
 from ascendop.informer import rows
 
 META = {"name": "j-worker-2", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
@@ -234,6 +234,14 @@ def test_whatever_a_spec_holds_a_list_of_it_has_a_row_for_it(kind, parts):
 
 def test_the_state_of_a_container_is_flat():
     assert pod(running()).containers == (ContainerView("ascend", "running", True, 0, 0, ""),)
+
+
+@pytest.mark.parametrize("code", [7, 0])
+def test_how_a_container_failed_that_was_restarted_is_kept(code):
+    last = {"terminated": {"exitCode": code, "reason": "Error", "message": "x" * 2000}}
+    container = {"name": "ascend", "state": {"running": {}}, "lastState": last}
+    (found,) = pod({"status": {"containerStatuses": [container]}}).containers
+    assert found.before == (Failed(7, "Error", "x" * 1024) if code else None)
 
 
 @pytest.mark.parametrize(("code", "kept"), [(7, "." * 1023 + "!"), (0, "")])

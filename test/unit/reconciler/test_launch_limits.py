@@ -9,6 +9,7 @@ import pytest
 
 from ascendop.api.launch import NOWHERE, Place
 from ascendop.apply.plan import Delete, Patch
+from ascendop.builder.content import program_content
 from ascendop.kube.resource import BATCH_JOBS, POD_GROUPS, PODS, SHARED_CONFIGMAPS
 from ascendop.reconciler.decide import decide
 
@@ -280,6 +281,37 @@ def test_w39_affinity_to_nodes_is_followed():
     assert found == ("nodeAffinity", {kinds[0]: required, kinds[1]: None})
     assert woken()["template"]["spec"]["affinity"] == {"nodeAffinity": None}
     assert "affinity" not in woken({"affinity": wanted}, STRICT)["template"]["spec"]
+
+
+def keeps(place=NOWHERE, **launcher):
+    """What Created says of a job that runs, and whether a Warning tells of it."""
+    obj = mpi.job(workers=1)
+    ran = mpi.seen(
+        obj,
+        mpi.pod(0),
+        job=mpi.launcher(**launcher),
+        of_launcher=(mpi.launcher_pod(),),
+        status=status(said("Running")),
+        place=place,
+    )
+    _, found = mpi.decided(ran)
+    created = next(c for c in found.status["conditions"] if c["type"] == "Created")
+    return created["message"], [r for _, r, _ in mpi.told(found) if r == "LauncherKept"]
+
+
+def test_w39_an_edit_that_a_launcher_does_not_follow_is_told_of():
+    """mpijob:W-39"""
+    launcher = mpi.job(workers=1)["spec"]["mpiReplicaSpecs"]["Launcher"]
+    wanted = program_content(launcher["template"]["spec"]["containers"])
+    usual = "MPIJob bar/foo is created."
+    text = (
+        "the launcher keeps the containers that Job foo-launcher was made with: "
+        "delete that Job, and it is made anew from the template of now"
+    )
+    assert keeps(program="another") == (text, ["LauncherKept"])
+    assert keeps(program=wanted) == (usual, [])
+    assert keeps(program="") == (usual, [])
+    assert keeps(STRICT, program="another") == (usual, [])
 
 
 # ── what a gang is made of ──

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ascendop.api.launch import Place
-from ascendop.api.observed import ContainerView
+from ascendop.api.observed import ContainerView, Failed
 from ascendop.apply.plan import Apply, Create, Delete, Patch
 from ascendop.apply.refusals import CHILD_CONFLICT
 from ascendop.kube.resource import (
@@ -415,6 +415,27 @@ def test_w44_a_container_that_said_more_than_its_pod(said, wanted):
             "BackoffLimitExceeded/",
             f"{LIMIT}: {text}",
         )
+
+
+def test_w44_a_pod_that_restarted_in_place_is_gone_before_its_job_has_failed():
+    """mpijob:W-44: the job keeps its reason, and says what was seen last."""
+    container = ContainerView("c", "terminated", False, 3, 7, "Error", said="rank 4: no mesh")
+    waiting = ContainerView("c", "waiting", False, 3, 0, "CrashLoopBackOff")
+    before = Failed(7, "Error", "rank 4: no mesh")
+    killed = ContainerView("c", "terminated", False, 3, 137, "Error", before=before)
+    text = "container c exited with code 7 (Error): rank 4: no mesh"
+    for last, strict, wanted in (
+        (container, False, f"{LIMIT}: {text}"),
+        (container, True, LIMIT),
+        (waiting, False, LIMIT),
+        (killed, False, f"{LIMIT}: {text}"),
+    ):
+        found = mpi.seen(
+            mpi.job(), job=mpi.launcher(message=LIMIT, **FAILED), status=status(),
+            gone=mpi.launcher_pod("Running", containers=(last,)), place=Place(strict=strict),
+        )  # fmt: skip
+        failed = job_conditions(mpi.decided(found)[1], "Failed")
+        assert (failed["reason"], failed["message"]) == ("BackoffLimitExceeded", wanted)
 
 
 def test_w41_w44_of_many_words_the_last_are_kept():
