@@ -19,9 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
 from ascendop.kube.resource import Object
 from ascendop.sim.hosts import names_of_pod
 from ascendop.sim.sandbox import Bind
@@ -78,10 +75,8 @@ class RemoteShell:
         run.mkdir(mode=0o755, exist_ok=True)
         if not etc.exists():
             etc.mkdir(mode=0o755)
-            key = Ed25519PrivateKey.generate()
-            pem = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
             (etc / "host_key").touch(0o600)
-            (etc / "host_key").write_bytes(pem)
+            (etc / "host_key").write_bytes(_new_host_key())
             pam = "yes" if Path("/etc/pam.d/sshd").exists() else "no"
             declared = "" if port == SSH_PORT else f"Port {port}\n"
             (etc / "sshd_config").write_text(_SERVER.format(declared=declared, pam=pam))
@@ -106,6 +101,21 @@ class RemoteShell:
             (tools / name).write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
             (tools / name).chmod(0o700)
         return [Bind(tools / "sshd", SSHD), Bind(tools / "ssh", SSH)], str(tools)
+
+
+def _new_host_key() -> bytes:
+    # Megabytes that nobody else who imports this needs.
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (  # noqa: PLC0415
+        Ed25519PrivateKey,
+    )
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    key = Ed25519PrivateKey.generate()
+    return key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
 
 
 def has_sshd() -> bool:
