@@ -94,6 +94,9 @@ class Settings(BaseModel):
     """An MPIJob that has not run within so many seconds since its start has failed; 0 for none."""
     mpi_delete_expired: bool = False
     """Whether ttlSecondsAfterFinished deletes an MPIJob as a whole, and not its launcher alone."""
+    mpi_delete_keys: bool = False
+    """Whether the Secret with the keys of an MPIJob goes when the job has ended; needs the right to
+    delete Secrets."""
     mpi_spread_host_network: bool = False
     """Whether pods of an MPIJob on the network of their nodes get one node each: on one and the
     same their sshd would want the same port."""

@@ -28,6 +28,8 @@ class Place:
     """A job that has not run for so long since its start has failed; 0 for no such limit."""
     deletes_expired: bool = False
     """The TTL of a job deletes the job itself, and not its launcher alone."""
+    deletes_keys: bool = False
+    """What the pods of a job trust each other by goes when the job has ended."""
     apart_on_host_network: bool = False
     """Pods that use the network of their node keep off the nodes of the job's others."""
     pokes_launcher: bool = False

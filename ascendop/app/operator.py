@@ -154,6 +154,7 @@ class Operator:
                 names_early=settings.mpi_names_early,
                 start_timeout_s=settings.mpi_start_timeout_s,
                 deletes_expired=settings.mpi_delete_expired,
+                deletes_keys=settings.mpi_delete_keys,
                 apart_on_host_network=settings.mpi_spread_host_network,
                 pokes_launcher=settings.mpi_poke_launcher,
                 whole_requests=settings.mpi_whole_requests,

@@ -17,7 +17,14 @@ from ascendop.app.preflight import UnusableClusterError
 from ascendop.kinds import load_kinds
 from ascendop.kube.client import Client
 from ascendop.kube.errors import ApiError, NotFoundError, TransportError
-from ascendop.kube.resource import CORE_EVENTS, COSCHEDULING_GROUPS, LEASES, POD_GROUPS, Resource
+from ascendop.kube.resource import (
+    CORE_EVENTS,
+    COSCHEDULING_GROUPS,
+    LEASES,
+    POD_GROUPS,
+    SECRETS,
+    Resource,
+)
 from ascendop.kube.transport import Request
 from ascendop.schema.rbac import CALLS, KIND_VERBS, LAUNCH_CALLS
 from ascendop.settings import Settings
@@ -103,6 +110,8 @@ def _needed(settings: Settings, jobs: list[Resource], own_namespace: str) -> Ite
         for resource, verb in calls:
             yield Right(verb, resource, namespace)
         yield from _beside(jobs, namespace)
+        if settings.mpi_delete_keys:
+            yield Right("delete", SECRETS, namespace)
         for job in jobs:
             for verb in KIND_VERBS:
                 yield Right(verb, job, namespace)

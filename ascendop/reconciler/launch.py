@@ -53,7 +53,7 @@ from ascendop.reconciler.launch_conditions import (
 from ascendop.reconciler.launch_deadline import Deadline, launcher_waits, start_deadline
 from ascendop.reconciler.launch_resume import resumed
 from ascendop.reconciler.launch_says import Said, conflicting, held, refusing
-from ascendop.reconciler.launch_shared import kept
+from ascendop.reconciler.launch_shared import kept, resource_of_shared
 from ascendop.reconciler.pods import slots
 from ascendop.reconciler.refuse import managed_by
 from ascendop.reconciler.snapshot import AnySnapshot
@@ -121,6 +121,7 @@ class _Pass:
             Step("launcher", tuple(self._stopped())),
             Step("clean", tuple(pods)),
             Step("ungroup", tuple(self._ungroup())),
+            Step("shared", tuple(self._keys())),
         )
         said = Said(self.s, self.job, self.launch, ())
         left_s = expires_in_s(self.s.status, self.job.run_policy, self.s.now)
@@ -249,6 +250,19 @@ class _Pass:
             write = kept(wanted, found, self.s.row.uid)
             if write is not None:
                 yield Step("shared", (write,))
+
+    def _keys(self) -> Iterator[Delete]:
+        """What the job was given to fill, which nobody needs any more.
+
+        Source:  mpijob.md W-15.
+        """
+        if not self.s.world.place.deletes_keys:
+            return
+        for wanted in self.launch.shared(self.job, self.s.world.place, Seen()):
+            found = self.s.launched.shared.get(wanted.object["kind"])
+            if wanted.filled and found and found.owner_uid == self.s.row.uid and not found.deleting:
+                resource = resource_of_shared(wanted)
+                yield Delete(resource, found.name, found.uid, told=False)
 
     def _poke(self, shared: Sequence[Step]) -> Iterator[Step]:
         """A change of a pod makes kubelet refresh what it mounts.

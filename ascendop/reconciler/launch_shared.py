@@ -13,7 +13,7 @@ from ascendop.api.model import Object
 from ascendop.api.observed import SharedView
 from ascendop.apply.plan import Create, Patch, Write
 from ascendop.builder.content import content_of
-from ascendop.kube.resource import SECRETS, SHARED_CONFIGMAPS, SHARED_SERVICES
+from ascendop.kube.resource import SECRETS, SHARED_CONFIGMAPS, SHARED_SERVICES, Resource
 
 _RESOURCES: Final = {
     "Service": SHARED_SERVICES,
@@ -22,10 +22,14 @@ _RESOURCES: Final = {
 }
 
 
+def resource_of_shared(wanted: Shared) -> Resource:
+    return _RESOURCES[wanted.object["kind"]]
+
+
 def kept(wanted: Shared, found: SharedView | None, owner: str) -> Write | None:
     """The write that makes a shared object what it should be; None when it is."""
     obj = wanted.object
-    resource = _RESOURCES[obj["kind"]]
+    resource = resource_of_shared(wanted)
     if found is None or found.owner_uid != owner or found.deleting:
         # One that is somebody else's is in the way, and making it finds out whose it is.
         return Create(resource, obj, filled=wanted.filled, adopts=False)

@@ -119,6 +119,13 @@ def rank_table_patch() -> Object:
     )
 
 
+def mpi_keys_patch() -> Object:
+    """For who wants the keys of MPIJobs gone when the jobs have ended."""
+    env = [{"name": _variable("mpi_delete_keys"), "value": "true"}]
+    containers = [{"name": NAME, "env": env}]
+    return _object("apps/v1", "Deployment", {"template": {"spec": {"containers": containers}}})
+
+
 def _pod_spec() -> Object:
     return {
         "serviceAccountName": NAME,

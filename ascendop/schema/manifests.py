@@ -23,6 +23,7 @@ def manifests(kinds: Mapping[str, AnyKind]) -> dict[str, str]:
     )
     files |= _namespaced(kinds)
     files |= _rank_tables()
+    files |= _mpi_keys()
     return dict(sorted(files.items()))
 
 
@@ -95,6 +96,26 @@ def _rank_tables() -> dict[str, str]:
         "rank-table-files/kustomization.yaml": yaml_file([component], about=about),
         "rank-table-files/deployment.yaml": yaml_file([deploy.rank_table_patch()]),
         "rank-table-files/namespace.yaml": yaml_file([namespace]),
+    }
+
+
+def _mpi_keys() -> dict[str, str]:
+    about = (
+        NOTICE,
+        "The Secret with the keys of an MPIJob goes when the job has ended. In a kustomization:",
+        "    resources: [manifests]",
+        "    components: [manifests/mpi-delete-keys]",
+    )
+    component = {
+        "apiVersion": "kustomize.config.k8s.io/v1alpha1",
+        "kind": "Component",
+        "resources": ["role.yaml"],
+        "patches": [{"path": "deployment.yaml"}],
+    }
+    return {
+        "mpi-delete-keys/kustomization.yaml": yaml_file([component], about=about),
+        "mpi-delete-keys/deployment.yaml": yaml_file([deploy.mpi_keys_patch()]),
+        "mpi-delete-keys/role.yaml": yaml_file(rbac.mpi_keys_rights()),
     }
 
 

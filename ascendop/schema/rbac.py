@@ -160,6 +160,15 @@ def clusterd_rights() -> list[Object]:
     return [role, binding]
 
 
+def mpi_keys_rights() -> list[Object]:
+    """To delete Secrets: the keys of MPIJobs that have ended."""
+    name = f"{NAME}-mpi-keys"
+    return [
+        _role("ClusterRole", name, rules((Call("apply", SECRETS, ("delete",)),), ())),
+        _binding("ClusterRoleBinding", name, "ClusterRole", name),
+    ]
+
+
 def leader_rights() -> list[Object]:
     """For the Lease, in the operator's own namespace."""
     name = f"{NAME}-leader"

@@ -550,6 +550,19 @@ async def test_w44_the_last_words_of_a_launcher_that_is_gone_are_kept_until_its_
         assert operator.mirror.beside.gone == {} == operator.mirror.beside.ended
 
 
+async def test_w15_the_keys_of_a_job_that_has_ended_go_and_stay_away(town):
+    """mpijob:W-15"""
+    async with running(town, mpi_delete_keys=True):
+        assert await town.hands.list(SECRETS, Scope(NS))
+        await town.kubelet("Succeeded", "launcher")
+        await town.until_job("Succeeded", "foo")
+        await asyncio.sleep(5)
+        assert await town.hands.list(SECRETS, Scope(NS)) == []
+        await town.kubelet("Failed", "worker-0")  # a pass later
+        await asyncio.sleep(5)
+        assert await town.hands.list(SECRETS, Scope(NS)) == []
+
+
 async def test_w15_the_ttl_takes_the_whole_job_where_the_operator_says_so(town):
     """mpijob:W-15"""
     async with town.running(town.operator(mpi_delete_expired=True)):

@@ -24,5 +24,11 @@ def test_what_a_launcher_needs_is_asked_for_where_there_may_be_one():
     assert told <= asked
 
 
+def test_who_is_to_delete_keys_is_asked_whether_it_may():
+    """mpijob:W-15"""
+    assert "delete secrets" not in needed("MPIJob")
+    assert "delete secrets" in needed("MPIJob", mpi_delete_keys=True)
+
+
 def test_in_one_namespace_it_is_asked_for_there():
     assert "list secrets in team" in needed("MPIJob", namespaces=("team",))

@@ -5,12 +5,13 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from ascendop.api.launch import NOWHERE, Place
 from ascendop.apply.plan import Delete, Patch
 from ascendop.builder.content import program_content
-from ascendop.kube.resource import BATCH_JOBS, POD_GROUPS, PODS, SHARED_CONFIGMAPS
+from ascendop.kube.resource import BATCH_JOBS, POD_GROUPS, PODS, SECRETS, SHARED_CONFIGMAPS
 from ascendop.reconciler.decide import decide
 
 from .. import launched as mpi  # noqa: TID252  the standard library has a package called test
@@ -213,6 +214,23 @@ def test_w15_the_ttl_takes_the_whole_job_where_the_operator_says_so(place, passe
     plan = decide(mpi.seen(obj, status=ended, place=place, **after(passed_s)))
     assert [write.name for write in make.writes(plan, Delete)] == gone
     assert plan.again_after_s == again_s
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_w15_the_keys_go_with_the_end_where_the_operator_says_so(deletes):
+    """mpijob:W-15: of a job that has ended, and only those that are its own."""
+    place = Place(deletes_keys=deletes)
+    obj = mpi.job(workers=1)
+    ended = {"status": status(said("Succeeded"), completionTime=STARTED), "place": place}
+    plan = decide(mpi.seen(obj, **ended))
+    found = [(write.resource, write.name, write.uid) for write in make.writes(plan, Delete)]
+    assert found == ([(SECRETS, "foo-ssh", "uid-Secret")] if deletes else [])
+    shared = mpi.seen(obj).launched.shared
+    for change in ({"owner_uid": "V"}, {"deleting": True}):
+        secret = msgspec.structs.replace(shared["Secret"], **change)
+        plan = decide(mpi.seen(obj, shared={**shared, "Secret": secret}, **ended))
+        assert make.writes(plan, Delete) == []
+    assert make.writes(decide(mpi.seen(obj, place=place)), Delete) == []
 
 
 # ── a node that does not answer ──
