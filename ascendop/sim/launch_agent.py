@@ -125,7 +125,7 @@ async def listen(reader: StreamReader, process: Process) -> None:
                     stdin.close()
     except (asyncio.IncompleteReadError, OSError):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGHUP)
+            os.killpg(process.pid, signal.SIGTERM)
 
 
 async def tell(source: StreamReader | None, writer: StreamWriter, kind: int) -> None:

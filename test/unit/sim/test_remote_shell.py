@@ -115,14 +115,14 @@ async def test_what_a_command_leaves_behind_lives_on_in_the_other_pod(kind, tmp_
 @HERE
 async def test_when_the_caller_is_killed_its_command_is_told(kind, tmp_path):
     async with driver(kind, tmp_path) as d:
-        asks = 'trap "echo hung up > $HOME/told; exit" HUP; echo on; while :; do sleep 0.05; done'
+        asks = 'trap "echo told > $HOME/told; exit" TERM; echo on; while :; do sleep 0.05; done'
         line = f"""
         ssh -o ConnectionAttempts=9 {WORKER} '{asks}' > out & caller=$!
         until [ -s out ]; do sleep 0.05; done
         kill -9 $caller
         ssh {WORKER} 'until [ -s $HOME/told ]; do sleep 0.05; done; cat $HOME/told'
         """
-        assert await launch(d, line, worker()) == ("hung up\n", 0)
+        assert await launch(d, line, worker()) == ("told\n", 0)
 
 
 @pytest.mark.real_time
